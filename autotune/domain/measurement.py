@@ -1,0 +1,130 @@
+"""Clock ticks of one request, what a level showed, and the one number that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """Ticks are seconds on the client's monotonic clock, stamped at the socket.
+
+    chunk_times_s[i] is when the i-th chunk arrived, chunk_tokens[i] how many completion tokens the server had
+    reported by then (cumulative). Tokens are what the server reports; a chunk may carry several.
+    """
+
+    identity: str
+    prompt: str
+    warmup: bool
+    requested_tokens: int
+    sent_s: float
+    chunk_times_s: tuple[float, ...] = ()
+    chunk_tokens: tuple[int, ...] = ()
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    verify_count: int | None = None  # target forward passes that verified drafts; None without speculation
+    finish_reason: str | None = None
+    text: str = ""
+    error: str | None = None  # None: the server finished it
+    cancelled: bool = False  # by the client, at the end of the window
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None and not self.cancelled
+
+
+@dataclass(frozen=True)
+class ClientHealth:
+    """`lag_p99_s`: how late the client's own loop ran; `cpu_share`: of one core, over the window."""
+
+    lag_p99_s: float | None
+    cpu_share: float | None
+
+
+@dataclass(frozen=True)
+class LevelRun:
+    """All that the client saw at one level. `window` (start, end) is None if in flight never reached the level."""
+
+    concurrency: int
+    records: tuple[RequestRecord, ...]
+    window: tuple[float, float] | None
+    client: ClientHealth
+    in_flight_minimum: int | None = None  # lowest number in flight during the window
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval; low and high are None where the data cannot give one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    batches: int = 0  # batch means behind the interval
+
+    @property
+    def half_width(self) -> float | None:
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one concurrency level showed. Whatever was not seen is None, never zero.
+
+    output_throughput: completion tokens inside the window per second. per_request_rate: mean over requests of
+    completion tokens / E2E latency, tok/s. ttft, itl, tpot: milliseconds; e2e: seconds. ITL is the gap between
+    chunks divided by the tokens of the later chunk. accept_length: sum of completion tokens / sum of verify passes.
+    """
+
+    concurrency: int
+    requests_total: int  # asked for within the window; cancelled ones are not counted
+    requests_ok: int
+    window_s: float | None = None
+    output_throughput: Estimate | None = None
+    per_request_rate: float | None = None
+    ttft_ms: Percentiles | None = None
+    itl_ms: Percentiles | None = None
+    tpot_ms: Percentiles | None = None
+    e2e_s: Percentiles | None = None
+    accept_length: float | None = None
+    completion_tokens: int | None = None
+    client: ClientHealth | None = None
+    remarks: tuple[str, ...] = ()  # what a reader must know before using the figures
+
+
+@dataclass(frozen=True)
+class Objective:
+    """metric: weighted_throughput, sum(w x tok/s) / sum(w); or weighted_speedup, the weighted geometric mean of
+    ratios to the baseline's throughput."""
+
+    metric: str = "weighted_throughput"
+
+    METRICS = ("weighted_throughput", "weighted_speedup")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number with its 95 % interval (None where a level had none). Larger is better."""
+
+    metric: str
+    estimate: Estimate
+    per_level: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """ratio: candidate / baseline, an Estimate (1.0 is equal). verdict: better, worse or unclear."""
+
+    ratio: Estimate
+    verdict: str
+
+    VERDICTS = ("better", "worse", "unclear")

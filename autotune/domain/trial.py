@@ -1,0 +1,158 @@
+"""One configuration's evaluation: the command, what the server made of it, what was measured, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from autotune.domain.configuration import Configuration
+from autotune.domain.measurement import Measurement, Score
+
+
+class Blame(Enum):
+    """Whose fault a failure is, hence what is done about it."""
+
+    CONFIGURATION = "configuration"  # would fail again: told to the sampler as infeasible
+    CIRCUMSTANCE = "circumstance"  # may pass next time: retried once
+    UNKNOWN = "unknown"  # retried once; twice the same is held against the configuration
+
+
+class FailureReason(Enum):
+    """value, whose fault. The words stand in trials.jsonl, MLflow and the report."""
+
+    ARGUMENT_REJECTED = ("argument_rejected", Blame.CONFIGURATION)
+    INVALID_COMBINATION = ("invalid_combination", Blame.CONFIGURATION)
+    OUT_OF_MEMORY = ("out_of_memory", Blame.CONFIGURATION)
+    GRAPH_CAPTURE_FAILED = ("graph_capture_failed", Blame.CONFIGURATION)
+    UNSUPPORTED_HARDWARE = ("unsupported_hardware", Blame.CONFIGURATION)
+    COMMUNICATION_FAILED = ("communication_failed", Blame.CONFIGURATION)
+    MODEL_MISMATCH = ("model_mismatch", Blame.CONFIGURATION)
+    MISSING_DEPENDENCY = ("missing_dependency", Blame.CONFIGURATION)
+    STUCK_STARTING = ("stuck_starting", Blame.UNKNOWN)
+    STUCK_SERVING = ("stuck_serving", Blame.UNKNOWN)
+    DIED_STARTING = ("died_starting", Blame.UNKNOWN)
+    DIED_SERVING = ("died_serving", Blame.UNKNOWN)
+    REQUESTS_FAILED = ("requests_failed", Blame.UNKNOWN)
+    LEVEL_REFUSED = ("level_refused", Blame.CONFIGURATION)
+    PORT_TAKEN = ("port_taken", Blame.CIRCUMSTANCE)
+    WRONG_SERVER = ("wrong_server", Blame.CIRCUMSTANCE)
+    LEFTOVERS = ("leftovers", Blame.CIRCUMSTANCE)
+    CLIENT_FAILED = ("client_failed", Blame.CIRCUMSTANCE)
+
+    def __init__(self, word: str, blame: Blame) -> None:
+        self.word = word
+        self.blame = blame
+
+    @classmethod
+    def from_word(cls, word: str) -> FailureReason:
+        return next(reason for reason in cls if reason.word == word)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`evidence` is a line of the server's log (or the client's message) that shows the reason."""
+
+    reason: FailureReason
+    message: str
+    evidence: str = ""
+    hint: str = ""
+    exit_status: int | None = None
+
+
+class TrialState(Enum):
+    COMPLETE = "complete"
+    INFEASIBLE = "infeasible"  # the configuration's fault; told to Optuna as PRUNED with a violated constraint
+    FAILED = "failed"  # circumstances; told to Optuna as FAIL
+    INTERRUPTED = "interrupted"  # Ctrl-C; evaluated again on resume
+
+
+class Origin(Enum):
+    """Why the study asked for this configuration."""
+
+    BASELINE = "baseline"
+    KNOWN_GOOD = "known_good"
+    GREEDY = "greedy"
+    SAMPLER = "sampler"
+
+
+@dataclass(frozen=True)
+class LaunchCommand:
+    """argv and environment as data. `environment` is all that the child gets; `dropped` are names (never values)
+    of the shell's variables that the child would have read and does not get."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)  # the part of the environment that the space names
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ResolvedArguments:
+    """What the server says it runs with (`/server_info`), flat; and the version it says it is."""
+
+    values: Mapping[str, Any]
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Asked for one thing, and the server runs with another."""
+
+    argument: str
+    asked: str
+    resolved: str
+
+
+@dataclass(frozen=True)
+class EngineVersion:
+    """`release` compares: (0, 5, 23). `details`: versions of torch, NCCL, CUDA, kernels where they are known."""
+
+    text: str
+    release: tuple[int, ...]
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the figures come from. `clock_rate` is 1 on a real node; on the simulated one, node seconds per second."""
+
+    engine: str
+    engine_version: str
+    simulated: bool
+    clock_rate: float = 1.0
+    node: Mapping[str, str] = field(default_factory=dict)  # GPUs, driver, CPU, topology
+    tuner: Mapping[str, str] = field(default_factory=dict)  # version, commit
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    number: int
+    configuration: Configuration
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """`node_seconds`: from launch to the proof that nothing is left, on the node's clock. Times are ISO 8601, UTC."""
+
+    number: int
+    configuration: Configuration
+    origin: Origin
+    state: TrialState
+    started_at: str
+    node_seconds: float
+    startup_seconds: float | None = None
+    command: LaunchCommand | None = None
+    resolved: ResolvedArguments | None = None
+    differences: tuple[Difference, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    score: Score | None = None
+    failure: Failure | None = None
+    attempts: int = 1
+    provenance: Provenance | None = None
+    remarks: tuple[str, ...] = ()
+
+    def at(self, concurrency: int) -> Measurement | None:
+        return next((m for m in self.measurements if m.concurrency == concurrency), None)

@@ -1,0 +1,77 @@
+"""What traffic to send, and what one trial is to measure of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """`identity` is unique in a study: no prompt is sent twice."""
+
+    identity: str
+    text: str
+
+
+class PromptSource(Protocol):
+    """Gives each prompt once. `capacity` counts the distinct prompts it can give in all."""
+
+    @property
+    def capacity(self) -> int: ...
+
+    def take(self, count: int) -> list[Prompt]:
+        """Raises LoadFailed when fewer than `count` are left."""
+        ...
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`concurrency` maps each level (requests kept in flight, closed loop) to its weight in the objective."""
+
+    concurrency: Mapping[int, float]
+    prompts: str = "coding"
+    max_tokens: int = 512
+    temperature: float = 0.0
+    ignore_eos: bool = True
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return tuple(sorted(self.concurrency))
+
+
+@dataclass(frozen=True)
+class LevelPlan:
+    """`requests` complete inside the window; before it each of the `concurrency` slots runs one warm-up request.
+
+    `patience_s` (seconds on the node's clock) without any new token ends the level as stuck.
+    """
+
+    concurrency: int
+    requests: int
+    patience_s: float = 120.0
+
+    @property
+    def prompts(self) -> int:
+        """An upper bound on the prompts this level takes: warm-up, window, and what is in flight at its end."""
+        return self.requests + 2 * self.concurrency
+
+
+@dataclass(frozen=True)
+class MeasurementPlan:
+    """What one trial is to measure. `name` tells plans apart in records (screening, baseline, confirmation)."""
+
+    levels: tuple[LevelPlan, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    ignore_eos: bool = True
+    name: str = "screening"
+
+    @property
+    def prompts(self) -> int:
+        return sum(level.prompts for level in self.levels)
+
+
+REQUESTS_PER_SLOT = 5
+"""Requests per level and slot: fewer measure mostly ramp-up and tail (the seeds sent 30 requests at level 250)."""
