@@ -14,6 +14,7 @@
         ├── ServerLeftovers       processes or GPU memory remain after stopping
         ├── LevelRefused          a concurrency level that cannot be measured, with the arithmetic
         └── LoadFailed            the client could not carry out the plan
+            └── NoTokens          requests are in flight, and no token comes
 
 A message says which rule was broken and the values that broke it; the hint says what to type next.
 """
@@ -111,4 +112,8 @@ class LevelRefused(TrialError):
 
 
 class LoadFailed(TrialError):
+    pass
+
+
+class NoTokens(LoadFailed):
     pass

@@ -17,7 +17,7 @@ def show_value(value: Value) -> str:
         return "unset"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value)
 
 
 class Configuration(Mapping[str, Value]):

@@ -2,6 +2,7 @@
 
     or and not   == != < <= > >= in   + - * / // % **   ( )   [a, b]   numbers, words, "text", true, false, unset
 
+A list stands after `in`, and nowhere else. A yes/no value equals only a yes/no value: `true == 1` is False.
 A bare word is a parameter (or fixed argument) where one of that name is known, and text otherwise, so that
 `speculative_algorithm == EAGLE3` needs no quotes. Logic has three values: what cannot be known because a name is
 absent or unset is None. `x == unset` and `x != unset` are always known; comparisons by size with something unset
@@ -10,9 +11,10 @@ are not. A condition is met only by True; a constraint is broken only by False.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.domain.configuration import Value
 
@@ -29,7 +31,9 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": lambda a, b: a >= b,
 }
 _MAX_POWER = 64  # an exponent beyond this is a mistake of the file, and would cost time without bound
-_MAX_DEPTH = 50
+_MAX_BASE = 2**64
+_MAX_DEPTH = 30  # both bounds keep the parser and the evaluation, which are recursive, clear of Python's own limit
+_MAX_TOKENS = 300
 
 
 class ExpressionError(ValueError):
@@ -42,11 +46,12 @@ class ExpressionError(ValueError):
 
 @dataclass(frozen=True)
 class Node:
-    """`kind` is literal, name, list, not, neg, or the sign of a binary operator."""
+    """`kind` is literal, name, list, not, neg, or the sign of a binary operator. `offset`: where it begins, from 0."""
 
     kind: str
     children: tuple[Node, ...] = ()
     value: Value = None
+    offset: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,11 @@ def parse(text: str) -> Expression:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.tokens = list(_tokens(text))
+        self.tokens = _tokens(text)
+        if len(self.tokens) > _MAX_TOKENS:
+            raise ExpressionError(
+                f"an expression may hold {_MAX_TOKENS} words and signs at most", self.tokens[_MAX_TOKENS][2]
+            )
         self.position = 0
         self.depth = 0
         self.end = len(text)
@@ -102,33 +111,35 @@ class _Parser:
             return self.tokens[self.position - 1][1]
         return ""
 
-    def disjunction(self) -> Node:
+    def deeper(self) -> None:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise ExpressionError("an expression may be nested 50 deep at most", self.offset())
+            raise ExpressionError(f"an expression may be nested {_MAX_DEPTH} deep at most", self.offset())
+
+    def disjunction(self) -> Node:
         node = self.conjunction()
         while self.take("or"):
-            node = Node("or", (node, self.conjunction()))
-        self.depth -= 1
+            node = Node("or", (node, self.conjunction()), offset=node.offset)
         return node
 
     def conjunction(self) -> Node:
         node = self.negation()
         while self.take("and"):
-            node = Node("and", (node, self.negation()))
+            node = Node("and", (node, self.negation()), offset=node.offset)
         return node
 
     def negation(self) -> Node:
-        count = 0
+        count, start = 0, self.offset()
         while self.take("not"):
             count += 1
         node = self.comparison()
-        return Node("not", (node,)) if count % 2 else node
+        return Node("not", (node,), offset=start) if count % 2 else node
 
     def comparison(self) -> Node:
         node = self.sum()
         if sign := self.take("==", "!=", "<=", ">=", "<", ">", "in"):
-            node = Node(sign, (node, self.sum()))
+            right = self.choices() if sign == "in" else self.sum()
+            node = Node(sign, (node, right), offset=node.offset)
             if again := self.take("==", "!=", "<=", ">=", "<", ">", "in"):
                 raise ExpressionError(f"comparisons do not chain: write `and` before `{again}`", self.offset(-1))
         return node
@@ -136,27 +147,40 @@ class _Parser:
     def sum(self) -> Node:
         node = self.product()
         while sign := self.take("+", "-"):
-            node = Node(sign, (node, self.product()))
+            node = Node(sign, (node, self.product()), offset=node.offset)
         return node
 
     def product(self) -> Node:
         node = self.unary()
         while sign := self.take("*", "/", "//", "%"):
-            node = Node(sign, (node, self.unary()))
+            node = Node(sign, (node, self.unary()), offset=node.offset)
         return node
 
     def unary(self) -> Node:
-        count = 0
+        count, start = 0, self.offset()
         while self.take("-"):
             count += 1
         node = self.power()
-        return Node("neg", (node,)) if count % 2 else node
+        return Node("neg", (node,), offset=start) if count % 2 else node
 
     def power(self) -> Node:
         node = self.atom()
         if self.take("**"):
-            return Node("**", (node, self.unary()))
+            self.deeper()
+            node = Node("**", (node, self.unary()), offset=node.offset)
+            self.depth -= 1
         return node
+
+    def choices(self) -> Node:
+        start = self.offset()
+        self.expect("[")
+        items: list[Node] = []
+        while not self.take("]"):
+            items.append(self.sum())
+            if not self.take(","):
+                self.expect("]")
+                break
+        return Node("list", tuple(items), offset=start)
 
     def atom(self) -> Node:
         if self.position >= len(self.tokens):
@@ -164,24 +188,22 @@ class _Parser:
         kind, shown, offset = self.tokens[self.position]
         self.position += 1
         if kind == "number":
-            return Node("literal", value=float(shown) if any(c in shown for c in ".eE") else int(shown))
+            return Node("literal", value=_number_of(shown, offset), offset=offset)
         if kind == "text":
-            return Node("literal", value=shown[1:-1])
+            return Node("literal", value=shown[1:-1], offset=offset)
         if kind == "word" and shown not in ("and", "or", "not", "in"):
             constants: dict[str, Value] = {"true": True, "false": False, "unset": None}
-            return Node("literal", value=constants[shown]) if shown in constants else Node("name", value=shown)
+            if shown in constants:
+                return Node("literal", value=constants[shown], offset=offset)
+            return Node("name", value=shown, offset=offset)
         if shown == "(":
+            self.deeper()
             node = self.disjunction()
             self.expect(")")
+            self.depth -= 1
             return node
         if shown == "[":
-            items: list[Node] = []
-            while not self.take("]"):
-                items.append(self.sum())
-                if not self.take(","):
-                    self.expect("]")
-                    break
-            return Node("list", tuple(items))
+            raise ExpressionError("a list may stand only after `in`", offset)
         raise ExpressionError(f"a value or a name must stand here, but got `{shown}`", offset)
 
     def expect(self, sign: str) -> None:
@@ -191,6 +213,15 @@ class _Parser:
     def offset(self, step: int = 0) -> int:
         index = self.position + step
         return self.tokens[index][2] if index < len(self.tokens) else self.end
+
+
+def _number_of(shown: str, offset: int) -> float:
+    if len(shown) > 40:  # int() refuses thousands of digits with an error of its own
+        raise ExpressionError("a number may have 40 digits at most", offset)
+    number = float(shown) if any(sign in shown for sign in ".eE") else int(shown)
+    if math.isinf(number):
+        raise ExpressionError(f"`{shown}` is too large", offset)
+    return number
 
 
 def _tokens(text: str) -> list[tuple[str, str, int]]:
@@ -223,9 +254,9 @@ def _evaluate(node: Node, values: Mapping[str, Value], known: frozenset[str]) ->
     if node.kind in ("and", "or"):
         return _logic(node.kind, _truth(left), _truth(right))
     if node.kind in ("==", "!="):
-        return (left == right) == (node.kind == "==")
+        return _same(left, right) == (node.kind == "==")
     if node.kind == "in":
-        return left in right if isinstance(right, tuple) else None
+        return any(_same(left, item) for item in right) if isinstance(right, tuple) else None
     if not (_number(left) and _number(right)):
         return None
     assert isinstance(left, int | float)
@@ -233,6 +264,10 @@ def _evaluate(node: Node, values: Mapping[str, Value], known: frozenset[str]) ->
     if node.kind in _COMPARE:
         return _COMPARE[node.kind](left, right)
     return _arithmetic(node.kind, left, right)
+
+
+def _same(left: Result, right: Result) -> bool:
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 def _number(value: Result) -> bool:
@@ -251,10 +286,8 @@ def _logic(kind: str, left: bool | None, right: bool | None) -> bool | None:
 
 
 def _arithmetic(sign: str, left: float, right: float) -> Result:
-    if sign in ("/", "//", "%") and right == 0:
+    if sign == "**" and (abs(right) > _MAX_POWER or abs(left) > _MAX_BASE or (left < 0 and right != int(right))):
         return None
-    if sign == "**":
-        return left**right if abs(right) <= _MAX_POWER and (left >= 0 or right == int(right)) else None
     operations: dict[str, Callable[[], float]] = {
         "+": lambda: left + right,
         "-": lambda: left - right,
@@ -262,5 +295,10 @@ def _arithmetic(sign: str, left: float, right: float) -> Result:
         "/": lambda: left / right,
         "//": lambda: left // right,
         "%": lambda: left % right,
+        "**": lambda: left**right,
     }
-    return operations[sign]()
+    try:
+        result = operations[sign]()
+        return result if math.isfinite(result) else None
+    except (ZeroDivisionError, OverflowError):
+        return None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autotune.domain.configuration import Configuration, Value
 from autotune.domain.expression import Expression
+
+GRID_LIMIT = 256
+"""A range gives at most this many grid points, both ends among them; a wider one is thinned evenly."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,9 @@ class IntRange:
     log: bool = False
 
     def grid(self) -> tuple[Value, ...]:
-        """All values of a linear range; of a logarithmic one the powers of two inside it, and both ends."""
+        """All values of a linear range (see GRID_LIMIT); of a logarithmic one the powers of two, and both ends."""
         if not self.log:
-            return tuple(range(self.low, self.high + 1, self.step))
+            return tuple(self.low + index * self.step for index in _thinned((self.high - self.low) // self.step))
         inside = {2**power for power in range(63) if self.low <= 2**power <= self.high}
         return tuple(sorted(inside | {self.low, self.high}))
 
@@ -58,15 +62,33 @@ class FloatRange:
     def grid(self) -> tuple[Value, ...]:
         """Every step, or five points of a continuous range, evenly spaced on its scale."""
         if self.step is not None:
-            count = math.floor((self.high - self.low) / self.step + 1e-9)
-            return tuple(round(self.low + index * self.step, 10) for index in range(count + 1))
+            steps = math.floor((self.high - self.low) / self.step + 1e-9)
+            return self._distinct([self.low + index * self.step for index in _thinned(steps)])
         if self.log:
             ratio = self.high / self.low
-            return tuple(float(f"{self.low * ratio ** (index / 4):.4g}") for index in range(5))
-        return tuple(round(self.low + (self.high - self.low) * index / 4, 10) for index in range(5))
+            inner = [float(f"{self.low * ratio ** (index / 4):.4g}") for index in (1, 2, 3)]
+            return self._distinct([self.low, *inner, self.high])
+        return self._distinct([self.low + (self.high - self.low) * index / 4 for index in range(4)] + [self.high])
+
+    def _distinct(self, points: list[float]) -> tuple[Value, ...]:
+        """Rounded for the eye, where the rounded point is still inside; the ends of the range stay exact."""
+        rounded = [point if point in (self.low, self.high) else float(f"{point:.10g}") for point in points]
+        return tuple(dict.fromkeys(min(max(point, self.low), self.high) for point in rounded))
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+        if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
+            return False
+        if self.step is None:
+            return True
+        steps = (value - self.low) / self.step
+        return abs(steps - round(steps)) <= 1e-6
+
+
+def _thinned(last: int) -> list[int]:
+    """0..last, or GRID_LIMIT of these, evenly spread, both ends included."""
+    if last < GRID_LIMIT:
+        return list(range(last + 1))
+    return [index * last // (GRID_LIMIT - 1) for index in range(GRID_LIMIT)]
 
 
 Domain = Values | IntRange | FloatRange
@@ -102,6 +124,20 @@ class SpaceSize:
 
 
 @dataclass(frozen=True)
+class SpaceCount:
+    """Grid points of a space by what becomes of them; lower bounds unless `exact`.
+
+    `servers`: valid configurations that differ in the server they start. `refused`: by the rule that refused them.
+    """
+
+    combinations: int
+    valid: int
+    servers: int
+    refused: Mapping[str, int]
+    exact: bool
+
+
+@dataclass(frozen=True)
 class SearchSpace:
     """Parameters in an order in which every condition speaks of earlier ones only.
 
@@ -112,12 +148,16 @@ class SearchSpace:
     constraints: tuple[Constraint, ...] = ()
     fixed: Mapping[str, Value] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def known(self) -> frozenset[str]:
         return frozenset(self.fixed) | {parameter.name for parameter in self.parameters}
 
+    @functools.cached_property
+    def _by_name(self) -> Mapping[str, Parameter]:
+        return {parameter.name: parameter for parameter in self.parameters}
+
     def parameter(self, name: str) -> Parameter | None:
-        return next((parameter for parameter in self.parameters if parameter.name == name), None)
+        return self._by_name.get(name)
 
     def is_active(self, parameter: Parameter, values: Mapping[str, Value]) -> bool:
         """`values` need hold only the parameters before this one."""
@@ -155,11 +195,17 @@ class SearchSpace:
         yield from extend(0, {})
 
     def size(self, limit: int = 200_000) -> SpaceSize:
-        """Counts grid points; stops at `limit` combinations and then says that it is not exact."""
+        """Counts grid points; stops at `limit` combinations of the parameters that expressions tie together, and then
+        says that it is not exact. Parameters that no expression speaks of only multiply."""
+        expressions = [c.expression for c in self.constraints] + [p.when for p in self.parameters if p.when is not None]
+        tied = frozenset[str]().union(*(expression.words for expression in expressions))
+        free = [p for p in self.parameters if p.when is None and p.name not in tied]
+        times = math.prod(len(p.domain.grid()) for p in free)
+        bound = replace(self, parameters=tuple(p for p in self.parameters if p not in free))
         valid = seen = 0
-        for configuration in itertools.islice(self.configurations(), limit + 1):
+        for configuration in itertools.islice(bound.configurations(), limit + 1):
             if seen == limit:
-                return SpaceSize(valid, seen, exact=False)
+                return SpaceSize(valid * times, seen * times, exact=False)
             seen += 1
-            valid += not self.broken(configuration)
-        return SpaceSize(valid, seen, exact=True)
+            valid += not bound.broken(configuration)
+        return SpaceSize(valid * times, seen * times, exact=True)

@@ -21,6 +21,11 @@ class PromptSource(Protocol):
     @property
     def capacity(self) -> int: ...
 
+    @property
+    def position(self) -> int:
+        """How many were given so far: what a resumed study skips."""
+        ...
+
     def take(self, count: int) -> list[Prompt]:
         """Raises LoadFailed when fewer than `count` are left."""
         ...

@@ -1,0 +1,6 @@
+"""The load client: keeps a level's requests in flight and stamps what comes back. It judges and prints nothing."""
+
+from autotune.load.generator import Clock, run_level
+from autotune.load.prompts import prompt_source
+
+__all__ = ["Clock", "prompt_source", "run_level"]

@@ -1,0 +1,149 @@
+"""Wires the rooms: the only module that knows them all, and the Python API.
+
+spec = spacefile.load(Path("search_spaces/eagle3.yaml"))
+outcome = pipeline.tune(spec, pipeline.Options(runs=Path("runs"), mlruns=Path("mlruns")))
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotune import __version__, engines, preflight, recording, reporting, scoring, spacefile, study
+from autotune.domain.engine import Engine
+from autotune.domain.study import StudyResult, StudySpec
+from autotune.domain.trial import Provenance, TrialRequest, TrialResult
+from autotune.errors import Interrupted, StudyStopped
+from autotune.load import prompt_source
+from autotune.recording import MlflowMirror, NoMirror, Recorder, RunFolder
+from autotune.trial_runner import TrialRunner, TrialSite
+
+
+@dataclass(frozen=True)
+class Options:
+    """`mlruns` None: no MLflow. `folder`: a run folder to go on with; None makes a new one under `runs`."""
+
+    runs: Path
+    mlruns: Path | None
+    folder: RunFolder | None = None
+    on_event: Callable[[study.StudyEvent], None] = lambda _event: None
+    on_phase: Callable[[str], None] = lambda _phase: None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`error` is why the study could not go on; what was measured before it is in `result` all the same."""
+
+    result: StudyResult
+    folder: RunFolder
+    tracking_uri: str | None
+    interrupted: bool = False
+    error: StudyStopped | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """What `--json` prints; None where there is nothing."""
+        return reporting.summary(self.result, run_dir=str(self.folder.path))
+
+
+def tune(spec: StudySpec, options: Options) -> Outcome:
+    """Raises InputError before anything is launched; later failures are in the outcome."""
+    engine = engines.get(spec.engine.name)
+    node = preflight.inspect(spec, engine, tuner_python=sys.executable)
+    folder = options.folder or RunFolder.create(
+        options.runs, spec, spacefile.dump(spec.source), simulated=engine.simulated
+    )
+    mirror, uri = _mirror(spec, folder, options)
+    with folder.hold():
+        session = _Session(spec, engine, node, folder, mirror, options)
+        mirror.study_started(spec, folder)
+        stopped, error, interrupted = _search(spec, session, options)
+        result = conclude(spec, folder, stopped)
+        mirror.study_finished(result, reporting.experiment_note(result))
+    return Outcome(result, folder, uri, interrupted, error)
+
+
+def _search(spec: StudySpec, session: _Session, options: Options) -> tuple[str, StudyStopped | None, bool]:
+    """Why it ended, the error that ended it if one did, and whether it was interrupted."""
+    try:
+        stopped = study.run_study(
+            spec,
+            evaluate=session.evaluate,
+            validity=session.validity,
+            history=session.folder.trials(),
+            storage=session.folder.journal_path,
+            on_event=options.on_event,
+        )
+    except (Interrupted, KeyboardInterrupt):
+        return "interrupted", None, True
+    except StudyStopped as error:
+        return error.message, error, False
+    return stopped, None, False
+
+
+def _mirror(spec: StudySpec, folder: RunFolder, options: Options) -> tuple[Recorder, str | None]:
+    def warn(message: str) -> None:
+        options.on_event(study.StudyEvent("note", text=f"warning: {message}"))
+
+    if options.mlruns is None:
+        return NoMirror(), None
+    try:
+        uri, artifacts = recording.default_tracking(options.mlruns)
+    except OSError as error:
+        warn(f"MLflow's folder {options.mlruns} cannot be made ({error.strerror}); `autotune sync` catches up")
+        return NoMirror(), None
+    return MlflowMirror(uri, artifacts, folder, spec, warn=warn), uri
+
+
+def conclude(spec: StudySpec, folder: RunFolder, stopped: str = "") -> StudyResult:
+    """The study as recorded, with the best compared with the baseline; writes the report."""
+    result = StudyResult(spec, folder.trials(), None, stopped)
+    best, baseline = result.best, result.baseline
+    if best is not None and baseline is not None and best is not baseline:
+        comparison = scoring.compare(
+            best.measurements, baseline.measurements, spec.objective, spec.workload.concurrency
+        )
+        result = StudyResult(spec, result.trials, comparison, stopped)
+    folder.write_report("report.md", reporting.markdown_report(result))
+    return result
+
+
+class _Session:
+    """Evaluates one request: run it, record it, mirror it."""
+
+    def __init__(
+        self,
+        spec: StudySpec,
+        engine: Engine,
+        node: preflight.Node,
+        folder: RunFolder,
+        mirror: Recorder,
+        options: Options,
+    ) -> None:
+        provenance = Provenance(
+            engine=engine.name,
+            engine_version=node.version.text,
+            simulated=engine.simulated,
+            clock_rate=engine.clock_rate(spec.engine),
+            node={**node.facts, **node.version.details},
+            tuner={"version": __version__, **preflight.tuner_commit()},
+        )
+        prompts = prompt_source(spec.workload.prompts, seed=spec.seed, skip=folder.prompts_used())
+        site = TrialSite(
+            spec, engine, node.version, provenance, folder, prompts, sys.executable, on_phase=options.on_phase
+        )
+        earlier = StudyResult(spec, folder.trials()).baseline
+        self._runner = TrialRunner(site, earlier.measurements if earlier is not None else ())
+        self.folder, self._mirror = folder, mirror
+        self.validity = study.Validity(
+            problems=lambda configuration: engine.problems(spec.engine, node.version, configuration),
+            canonical=lambda configuration: engine.canonical(spec.engine, node.version, configuration),
+        )
+
+    def evaluate(self, request: TrialRequest) -> TrialResult:
+        result = self._runner.evaluate(request)
+        self.folder.append(result)
+        self._mirror.trial_finished(result)
+        return result

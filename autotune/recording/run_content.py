@@ -1,0 +1,251 @@
+"""What MLflow is told of a trial: pure functions from the trial to names, figures and texts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from autotune.domain.configuration import Configuration, show_value
+from autotune.domain.measurement import Estimate, Measurement, Percentiles
+from autotune.domain.study import StudyResult, StudySpec
+from autotune.domain.trial import TrialResult, TrialState
+from autotune.recording.codec import encode_trial
+from autotune.recording.folder_names import attempt_file
+from autotune.recording.run_folder import RunFolder
+from autotune.recording.secrets import mask_text
+
+NOTE_TAG = "mlflow.note.content"
+LOG_BYTES = 2_000_000
+_NAME_LENGTH = 60
+_TAG_LENGTH = 7_500  # MLflow's own bound is 8000 characters
+_STATUS = {
+    TrialState.COMPLETE: "FINISHED",
+    TrialState.INFEASIBLE: "FAILED",
+    TrialState.FAILED: "FAILED",
+    TrialState.INTERRUPTED: "KILLED",
+}
+
+
+@dataclass(frozen=True)
+class RunContent:
+    """One MLflow run. `metrics` are (name, value, step); `texts` are artifacts by name; times in ms since 1970.
+
+    The run lasts as long as the trial took on the node's clock, which on a simulated node runs faster.
+    """
+
+    name: str
+    status: str
+    start_ms: int
+    end_ms: int
+    params: Mapping[str, str]
+    metrics: tuple[tuple[str, float, int], ...]
+    tags: Mapping[str, str]
+    texts: Mapping[str, str]
+
+
+def trial_key(tags: Mapping[str, str]) -> tuple[str, str]:
+    """What tells the runs of one experiment apart: the trial's number, and when it started."""
+    return tags.get("trial", ""), tags.get("started_at", "")
+
+
+def trial_content(result: TrialResult, study: StudyResult, folder: RunFolder) -> RunContent:
+    """`result` as read back from `folder`, so with its secrets masked; `study` gives the baseline."""
+    start_ms = round(datetime.fromisoformat(result.started_at).timestamp() * 1000)
+    return RunContent(
+        name=_run_name(result, study.spec.baseline),
+        status=_STATUS[result.state],
+        start_ms=start_ms,
+        end_ms=start_ms + round(result.node_seconds * 1000),
+        params={name: show_value(value) for name, value in result.configuration.items()},
+        metrics=tuple(_metrics(result, study)),
+        tags={name: value[:_TAG_LENGTH] for name, value in _tags(result, folder).items()},
+        texts=_texts(result, folder),
+    )
+
+
+def experiment_tags(spec: StudySpec, trials: tuple[TrialResult, ...], folder: RunFolder) -> dict[str, str]:
+    tags = {"study": spec.name, "engine": spec.engine.name, "simulated": _word(folder.simulated)}
+    known = next((t.provenance for t in trials if t.provenance is not None), None)
+    if known is not None:
+        tags |= {"engine_version": known.engine_version, **_facts("tuner", known.tuner)}
+    return tags
+
+
+def study_note(study: StudyResult, folder: RunFolder) -> str:
+    """Markdown: the trials so far, in the order in which they ran."""
+    levels = study.spec.workload.levels
+    head = ["trial", "state", "score", "× baseline", *(f"C={level} tok/s" for level in levels), "configuration"]
+    rows = [" | ".join(head), " | ".join("---" for _ in head)]
+    for trial in study.trials:
+        speedup = _speedup(trial, study)
+        cells = [
+            f"{trial.number:02d} {trial.origin.value}",
+            trial.failure.reason.word if trial.failure is not None else trial.state.value,
+            _shown(trial.score.estimate) if trial.score is not None else "–",
+            "–" if speedup is None else f"{speedup:.3f}",
+            *(_shown(m.output_throughput) if (m := trial.at(level)) is not None else "–" for level in levels),
+            f"`{trial.configuration}`",
+        ]
+        rows.append(" | ".join(cell.replace("|", "\\|") for cell in cells))
+    simulated = "**Simulated node: no figure here is a measurement of real hardware.**\n\n" if folder.simulated else ""
+    return f"{simulated}Study `{study.spec.name}`, {study.spec.objective.metric}.\n\n" + "\n".join(
+        f"| {row} |" for row in rows
+    )
+
+
+def trial_note(result: TrialResult, *, simulated: bool) -> str:
+    """Markdown: what the levels showed, where the server runs with other than was asked, why it failed."""
+    parts = ["**Simulated node: no figure here is a measurement of real hardware.**"] if simulated else []
+    if result.score is not None:
+        parts.append(f"{result.score.metric}: **{_shown(result.score.estimate)}**")
+    if result.measurements:
+        parts.append("\n".join(["```", *map(_level_line, result.measurements), "```"]))
+    if result.failure is not None:
+        failure = result.failure
+        parts.append(f"**{failure.reason.word}**: {failure.message}")
+        parts += [f"```\n{failure.evidence}\n```"] if failure.evidence else []
+        parts += [f"hint: {failure.hint}"] if failure.hint else []
+    parts += [f"- asked `{d.argument}` = {d.asked}, the server runs with {d.resolved}" for d in result.differences]
+    parts += [f"- {remark}" for remark in result.remarks]
+    parts.append(f"`{result.configuration}`")
+    return "\n\n".join(parts)
+
+
+def cut_log(text: str, limit: int = LOG_BYTES) -> str:
+    """The first quarter and the last three of what `limit` allows, in characters."""
+    if len(text) <= limit:
+        return text
+    first, last = limit // 4, limit - limit // 4
+    return f"{text[:first]}\n\n[... {len(text) - limit} characters left out ...]\n\n{text[-last:]}"
+
+
+def _run_name(result: TrialResult, baseline: Configuration) -> str:
+    """`07 greedy spec_v2=true …`: what differs from the baseline."""
+    if result.configuration == baseline:
+        return f"{result.number:02d} {result.origin.value}"
+    differing = [
+        f"{name}={show_value(value)}"
+        for name, value in result.configuration.items()
+        if name not in baseline or baseline[name] != value
+    ]
+    name = " ".join([f"{result.number:02d}", result.origin.value, *differing])
+    return name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
+
+
+def _metrics(result: TrialResult, study: StudyResult) -> Iterator[tuple[str, float, int]]:
+    """Only what is there: a metric that is missing is left out."""
+    score = result.score.estimate if result.score is not None else None
+    single = {
+        "objective": score.value if score is not None else None,
+        "objective_low": score.low if score is not None else None,
+        "objective_high": score.high if score is not None else None,
+        "speedup_vs_baseline": _speedup(result, study),
+        "node_seconds": result.node_seconds,
+        "startup_seconds": result.startup_seconds,
+    }
+    figures = [(name, value, 0) for name, value in single.items()]
+    for measurement in result.measurements:
+        figures += [(name, value, measurement.concurrency) for name, value in _level_figures(measurement).items()]
+    for name, value, step in figures:
+        if value is not None and math.isfinite(value):
+            yield name, value, step
+
+
+def _level_figures(seen: Measurement) -> dict[str, float | None]:
+    return {
+        "output_throughput": seen.output_throughput.value if seen.output_throughput is not None else None,
+        "per_request_rate": seen.per_request_rate,
+        "ttft_p50_ms": seen.ttft_ms.p50 if seen.ttft_ms is not None else None,
+        "ttft_p95_ms": seen.ttft_ms.p95 if seen.ttft_ms is not None else None,
+        "itl_mean_ms": seen.itl_ms.mean if seen.itl_ms is not None else None,
+        "tpot_p50_ms": seen.tpot_ms.p50 if seen.tpot_ms is not None else None,
+        "e2e_p50_s": seen.e2e_s.p50 if seen.e2e_s is not None else None,
+        "e2e_p99_s": seen.e2e_s.p99 if seen.e2e_s is not None else None,
+        "accept_length": seen.accept_length,
+    }
+
+
+def _speedup(result: TrialResult, study: StudyResult) -> float | None:
+    baseline = study.baseline.score if study.baseline is not None else None
+    if result.score is None or baseline is None or baseline.estimate.value <= 0:
+        return None
+    return result.score.estimate.value / baseline.estimate.value
+
+
+def _tags(result: TrialResult, folder: RunFolder) -> dict[str, str]:
+    provenance, failure = result.provenance, result.failure
+    simulated = folder.simulated or (provenance is not None and provenance.simulated)
+    tags = {
+        "study": folder.study,
+        "trial": str(result.number),
+        "started_at": result.started_at,
+        "state": result.state.value,
+        "origin": result.origin.value,
+        "digest": result.configuration.digest,
+        "attempts": str(result.attempts),
+        "simulated": _word(simulated),
+        NOTE_TAG: trial_note(result, simulated=simulated),
+    }
+    if failure is not None:
+        tags |= {"failure_reason": failure.reason.word, "failure_evidence": failure.evidence or failure.message}
+    if provenance is not None:
+        tags |= {
+            "engine": provenance.engine,
+            "engine_version": provenance.engine_version,
+            "clock_rate": f"{provenance.clock_rate:g}",
+            **_facts("node", provenance.node),
+            **_facts("tuner", provenance.tuner),
+        }
+    return tags
+
+
+def _texts(result: TrialResult, folder: RunFolder) -> dict[str, str]:
+    texts = {}
+    command = encode_trial(result)["command"]
+    if command is not None:
+        texts["launch_command.json"] = json.dumps(command, indent=2)
+    where = folder.path / "trials" / f"{result.number:04d}"
+    for name in ("server.log", "server_info.json"):
+        for attempt in range(1, result.attempts + 1):
+            text = _read(where / attempt_file(name, attempt))
+            if text is not None:
+                texts[attempt_file(name, attempt)] = mask_text(cut_log(text) if name == "server.log" else text)
+    return texts
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def _facts(prefix: str, facts: Mapping[str, str]) -> dict[str, str]:
+    """Keys that MLflow takes: `node.gpu`, `tuner.commit`."""
+    return {f"{prefix}.{re.sub(r'[^A-Za-z0-9_. /-]', '_', key)}": str(value) for key, value in facts.items()}
+
+
+def _level_line(seen: Measurement) -> str:
+    latency = "–" if seen.e2e_s is None else _seconds(seen.e2e_s)
+    rate = "–" if seen.per_request_rate is None else f"{seen.per_request_rate:.1f} tok/s"
+    return (
+        f"C={seen.concurrency:3d} | {seen.requests_total} requests | throughput: {_shown(seen.output_throughput)} tok/s"
+        f" | per-req: {rate} | latency avg/p50/p99: {latency} | ok: {seen.requests_ok}/{seen.requests_total}"
+    )
+
+
+def _seconds(latency: Percentiles) -> str:
+    return f"{latency.mean:.2f}/{latency.p50:.2f}/{latency.p99:.2f} s"
+
+
+def _shown(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    margin = "" if estimate.half_width is None else f" ± {estimate.half_width:.3g}"
+    return f"{estimate.value:.4g}{margin}"
+
+
+def _word(truth: bool) -> str:
+    return "true" if truth else "false"

@@ -1,0 +1,62 @@
+"""Numbers as text. What is missing is shown as `-`, never as a zero."""
+
+from __future__ import annotations
+
+from autotune.domain.measurement import Estimate, Score
+from autotune.domain.trial import TrialResult
+
+MISSING = "-"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    return MISSING if value is None else f"{value:.{digits}f}"
+
+
+def with_interval(estimate: Estimate | None, digits: int = 1) -> str:
+    """`453.2 ± 1.2`, or `453.2` without an interval."""
+    if estimate is None:
+        return MISSING
+    shown = number(estimate.value, digits)
+    return shown if estimate.half_width is None else f"{shown} ± {number(estimate.half_width, digits)}"
+
+
+def score_text(score: Score | None) -> str:
+    """With its unit: tok/s, or `x` for a speed-up."""
+    if score is None:
+        return MISSING
+    if score.metric == "weighted_speedup":
+        return f"{with_interval(score.estimate, 3)} x"
+    return f"{with_interval(score.estimate)} tok/s"
+
+
+def change_percent(ratio: float) -> str:
+    """`+7.1 %` of a ratio of 1.071."""
+    return f"{(ratio - 1) * 100:+.1f} %"
+
+
+def ratio_of(trial: TrialResult, reference: TrialResult | None) -> float | None:
+    """Score over score; None if either has none."""
+    if trial.score is None or reference is None or reference.score is None:
+        return None
+    below = reference.score.estimate.value
+    return trial.score.estimate.value / below if below > 0 else None
+
+
+def change_text(trial: TrialResult, reference: TrialResult | None) -> str:
+    ratio = ratio_of(trial, reference)
+    return MISSING if ratio is None else change_percent(ratio)
+
+
+def duration(seconds: float | None) -> str:
+    """`45 s`, `5.0 min`, `2.5 h`."""
+    if seconds is None:
+        return MISSING
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def one_line(text: str, limit: int = 160) -> str:
+    """White space folded, cut at `limit` characters."""
+    folded = " ".join(text.split())
+    return folded if len(folded) <= limit else folded[: limit - 1] + "…"

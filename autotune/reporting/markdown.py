@@ -1,0 +1,171 @@
+"""The report and the experiment's note in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autotune.domain.study import StudyResult
+from autotune.domain.trial import Provenance, TrialResult
+from autotune.reporting.command import command_text
+from autotune.reporting.figures import score_text
+from autotune.reporting.layout import Table, as_markdown, code_block, escape
+from autotune.reporting.lines import level_line
+from autotune.reporting.stamp import stamp
+from autotune.reporting.tables import (
+    difference_rows,
+    factor_rows,
+    failure_rows,
+    throughput_rows,
+    trial_rows,
+)
+from autotune.reporting.terminal import counts
+from autotune.reporting.verdict import verdict
+
+_COLUMNS = 8
+_NOTE_COLUMNS = 5
+
+
+def markdown_report(result: StudyResult) -> str:
+    """The whole study; sections that would be empty are left out."""
+    best = result.best
+    parts = [
+        *_opening(result),
+        *_launch(best),
+        *_section("Throughput", _throughput(result, _COLUMNS)),
+        *_section("Levels", _levels(result)),
+        *_section("Trials", as_markdown(trial_rows(result))),
+        *_section("Factors", _factors(result)),
+        *_section("Asked for and resolved", _differences(best)),
+        *_section("Trials without figures", as_markdown(failure_rows(result))),
+        *_section("Remarks", _remarks(result)),
+        *_section("Variables of the shell that the server did not get", _dropped(result)),
+        *_section("Provenance", _provenance(result)),
+        *_section("How the figures were obtained", _method(result)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def experiment_note(result: StudyResult) -> str:
+    """Short: verdict, throughput, launch command."""
+    table = as_markdown(throughput_rows(result, _NOTE_COLUMNS))
+    return "\n\n".join([*_opening(result), *([table] if table else []), *_launch(result.best)]) + "\n"
+
+
+def _opening(result: StudyResult) -> list[str]:
+    parts = [f"# {escape(result.spec.name)}"]
+    if stamped := stamp(result):
+        parts.append(f"**SIMULATED**: {stamped}.")
+    parts += [f"**Verdict:** {escape(verdict(result))}.", f"{counts(result)}."]
+    if result.stopped_because:
+        parts.append(f"Stopped: {escape(result.stopped_because)}.")
+    return parts
+
+
+def _section(title: str, text: str) -> list[str]:
+    return [f"## {title}", text] if text else []
+
+
+def _launch(best: TrialResult | None) -> list[str]:
+    if best is None or best.command is None:
+        return []
+    note = f"What trial {best.number} ran ({score_text(best.score)}), its port and served name included."
+    return ["## Launch command", note, code_block(command_text(best.command), "bash")]
+
+
+def _throughput(result: StudyResult, columns: int) -> str:
+    table = as_markdown(throughput_rows(result, columns))
+    return f"Output throughput in tok/s with 95 % intervals.\n\n{table}" if table else ""
+
+
+def _levels(result: StudyResult) -> str:
+    parts = []
+    for trial, name in _named(result):
+        if trial.measurements:
+            lines = "\n".join(level_line(m) for m in trial.measurements)
+            parts.append(f"{name}:\n\n{code_block(lines)}")
+    return "\n\n".join(parts)
+
+
+def _named(result: StudyResult) -> list[tuple[TrialResult, str]]:
+    """Baseline and best; one entry if they are the same."""
+    found = []
+    if result.baseline is not None:
+        found.append((result.baseline, f"Baseline (trial {result.baseline.number})"))
+    if result.best is not None and result.best is not result.baseline:
+        found.append((result.best, f"Best (trial {result.best.number})"))
+    return found
+
+
+def _factors(result: StudyResult) -> str:
+    table = as_markdown(factor_rows(result))
+    said = "Each trial of the greedy pass against an earlier trial that differs in this parameter alone."
+    return f"{said}\n\n{table}" if table else ""
+
+
+def _differences(best: TrialResult | None) -> str:
+    table = as_markdown(difference_rows(best))
+    return f"Of trial {best.number}.\n\n{table}" if best and table else ""
+
+
+def _remarks(result: StudyResult) -> str:
+    lines = []
+    for trial in result.trials:
+        lines += [f"trial {trial.number}: {remark}" for remark in trial.remarks]
+        lines += [f"trial {trial.number}, level {m.concurrency}: {r}" for m in trial.measurements for r in m.remarks]
+    return _bullets(lines)
+
+
+def _dropped(result: StudyResult) -> str:
+    return _bullets(sorted({name for t in result.trials if t.command for name in t.command.dropped}))
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {escape(line)}" for line in lines)
+
+
+def _provenance(result: StudyResult) -> str:
+    """One table for each different provenance, with the trials that it holds for."""
+    groups: list[tuple[Provenance, list[int]]] = []
+    for trial in result.trials:
+        if trial.provenance is None:
+            continue
+        same = next((numbers for known, numbers in groups if known == trial.provenance), None)
+        if same is None:
+            groups.append((trial.provenance, [trial.number]))
+        else:
+            same.append(trial.number)
+    parts = []
+    for provenance, numbers in groups:
+        if len(groups) > 1:
+            parts.append(f"Trials {', '.join(str(number) for number in numbers)}:")
+        parts.append(as_markdown(_provenance_rows(provenance)))
+    return "\n\n".join(parts)
+
+
+def _provenance_rows(provenance: Provenance) -> Table:
+    rows = [("engine", f"{provenance.engine} {provenance.engine_version}")]
+    if provenance.simulated:
+        rows.append(("SIMULATED", f"clock rate {provenance.clock_rate:g}"))
+    rows += [(f"node: {key}", value) for key, value in provenance.node.items()]
+    rows += [(f"tuner: {key}", value) for key, value in provenance.tuner.items()]
+    return Table(("what", "value"), tuple(rows))
+
+
+def _method(result: StudyResult) -> str:
+    spec, plan = result.spec, result.spec.plan()
+    asked = ", ".join(f"{level.requests} at {level.concurrency}" for level in plan.levels)
+    end = "to the full length, end of sequence ignored" if plan.ignore_eos else "until the model ends"
+    return _bullets(
+        [
+            f"Closed loop: each level keeps its number of requests in flight. Requests in the window: {asked}.",
+            f"Prompts: {spec.workload.prompts}, none sent twice. At most {plan.max_tokens} tokens each, {end}, "
+            f"temperature {plan.temperature:g}.",
+            "Throughput: completion tokens, as the server counts them, that arrived inside the window, over its "
+            "length. Latencies: only of requests sent and ended inside it.",
+            "± is half of a 95 % interval, by overlapping batch means over one window. It does not cover drift from "
+            "one trial to the next, or what another start of the same server would show.",
+            f"Objective: {spec.objective.metric}. Levels and trials count as independent.",
+            "The best trial was picked for its figure. The largest of many noisy figures overstates itself: measure "
+            "it again before relying on the margin.",
+        ]
+    )

@@ -1,0 +1,80 @@
+"""The space read back, for `autotune check`."""
+
+from __future__ import annotations
+
+from autotune.domain.configuration import show_value
+from autotune.domain.space import FloatRange, IntRange, Parameter, SpaceCount, Values
+from autotune.domain.study import StudySpec
+from autotune.domain.trial import EngineVersion
+from autotune.reporting.figures import duration
+
+
+def space_summary(
+    spec: StudySpec, counts: SpaceCount, *, version: EngineVersion | None, tokens_per_second: float
+) -> str:
+    """Plain text. `tokens_per_second` of one request is an assumption of the reader's, and is shown as one."""
+    lines = [f"study      {spec.name}"]
+    lines.append(f"engine     {spec.engine.name} {version.text if version is not None else '(version unknown)'}")
+    lines.append(f"model      {spec.engine.model}")
+    lines.append(f"baseline   {spec.baseline}")
+    lines.extend(f"known good {config}" for config in spec.known_good)
+    lines += ["", *_parameters(spec), "", *_sizes(counts), "", *_levels(spec, tokens_per_second)]
+    return "\n".join(lines)
+
+
+def _parameters(spec: StudySpec) -> list[str]:
+    if not spec.space.parameters:
+        return ["parameters (none: the study measures the baseline and ends)"]
+    lines = ["parameters"]
+    width = max(len(parameter.name) for parameter in spec.space.parameters)
+    for parameter in spec.space.parameters:
+        condition = f"   when {parameter.when}" if parameter.when is not None else ""
+        kind = "   (environment)" if parameter.env else ""
+        lines.append(f"  {parameter.name:<{width}}  {_domain(parameter)}{kind}{condition}")
+    lines.extend(f"  constraint: {constraint}" for constraint in spec.space.constraints)
+    return lines
+
+
+def _domain(parameter: Parameter) -> str:
+    domain = parameter.domain
+    if isinstance(domain, Values):
+        return ", ".join(show_value(choice) for choice in domain.choices)
+    scale = ", logarithmic" if domain.log else ""
+    step = f", step {domain.step:g}" if domain.step is not None and domain.step != 1 else ""
+    assert isinstance(domain, IntRange | FloatRange)
+    return f"{domain.low:g} to {domain.high:g}{step}{scale}"
+
+
+def _sizes(counts: SpaceCount) -> list[str]:
+    bound = "" if counts.exact else "at least "
+    lines = [f"configurations {bound}{counts.valid:,} valid of {counts.combinations:,} combinations on the grid"]
+    lines.append(f"               {bound}{counts.servers:,} different servers")
+    lines.extend(f"  refused {number:>7,}  {rule}" for rule, number in counts.refused.items())
+    return lines
+
+
+def _levels(spec: StudySpec, tokens_per_second: float) -> list[str]:
+    plan, lines, total = spec.plan(), ["levels         weight  requests  tokens      estimated node time"], 0.0
+    for level in plan.levels:
+        seconds = (level.requests / level.concurrency + 1) * plan.max_tokens / tokens_per_second
+        total += seconds
+        weight = spec.workload.concurrency[level.concurrency]
+        tokens = level.requests * plan.max_tokens
+        lines.append(
+            f"  C={level.concurrency:<10} {weight:>7g} {level.requests:>9,} {tokens:>10,}   {duration(seconds):>12}"
+        )
+    lines.append(
+        f"  one trial: {plan.prompts:,} prompts, about {duration(total)} of measuring plus start-up, "
+        f"if each request gets {tokens_per_second:g} tok/s (an assumption: --assume)"
+    )
+    budget = spec.budget
+    bounds = [
+        f"{budget.trials} trials" if budget.trials else "",
+        f"{budget.hours:g} node hours" if budget.hours else "",
+    ]
+    lines.append(
+        f"  budget: {' or '.join(filter(None, bounds)) or 'none: it ends when every configuration was measured'}"
+    )
+    if budget.trials:
+        lines.append(f"  {budget.trials} trials: about {duration(total * budget.trials)} of measuring")
+    return lines

@@ -1,0 +1,83 @@
+"""Latencies of requests, as SGLang's and vLLM's benchmarks define them. A summary of nothing is None."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from autotune.domain.measurement import Percentiles, RequestRecord
+from autotune.scoring.window import Floats
+
+
+def ttft_s(requests: Sequence[RequestRecord]) -> Floats:
+    """From sending to the first chunk that carries a token."""
+    return _array([stamps[0] - request.sent_s for request, stamps, _counts in _streams(requests)])
+
+
+def itl_s(requests: Sequence[RequestRecord]) -> Floats:
+    """The gap between two chunks over the tokens of the later one, once for each of those tokens, so that a server
+    that sends four tokens at a time is compared with one that sends each alone."""
+    parts = [np.empty(0)]
+    for _request, stamps, counts in _streams(requests):
+        fresh = np.diff(counts)
+        parts.append(np.repeat(np.diff(stamps) / fresh, fresh.astype(int)))
+    return np.concatenate(parts)
+
+
+def tpot_s(requests: Sequence[RequestRecord]) -> Floats:
+    """From the first chunk to the last, over the tokens that came after the first chunk. One value a request."""
+    return _array(
+        [
+            (stamps[-1] - stamps[0]) / (counts[-1] - counts[0])
+            for _request, stamps, counts in _streams(requests)
+            if len(stamps) > 1
+        ]
+    )
+
+
+def e2e_s(requests: Sequence[RequestRecord]) -> Floats:
+    """From sending to the end of the stream."""
+    return _array([request.chunk_times_s[-1] - request.sent_s for request in requests if request.chunk_times_s])
+
+
+def per_request_rate(requests: Sequence[RequestRecord]) -> float | None:
+    """Mean over the requests of completion tokens / E2E latency, tok/s."""
+    rates = [
+        request.completion_tokens / (request.chunk_times_s[-1] - request.sent_s)
+        for request in requests
+        if request.completion_tokens and request.chunk_times_s and request.chunk_times_s[-1] > request.sent_s
+    ]
+    return float(np.mean(rates)) if rates else None
+
+
+def accept_length(requests: Sequence[RequestRecord]) -> float | None:
+    """Completion tokens per pass of the target model that verified drafts; None where no request tells."""
+    known = [(r.completion_tokens, r.verify_count) for r in requests if r.completion_tokens and r.verify_count]
+    if not known:
+        return None
+    return sum(tokens for tokens, _verified in known) / sum(verified for _tokens, verified in known)
+
+
+def summary(samples: Floats, scale: float = 1.0) -> Percentiles | None:
+    """Mean and percentiles of the raw samples times `scale` (1000: seconds to milliseconds)."""
+    if samples.size == 0:
+        return None
+    p50, p95, p99 = (float(value) * scale for value in np.percentile(samples, (50, 95, 99)))
+    return Percentiles(mean=float(samples.mean()) * scale, p50=p50, p95=p95, p99=p99, count=int(samples.size))
+
+
+def _streams(requests: Sequence[RequestRecord]) -> list[tuple[RequestRecord, Floats, Floats]]:
+    """Each request with the stamps and cumulative counts of the chunks that brought new tokens: the last event of
+    a stream often brings none."""
+    found = []
+    for request in requests:
+        counts = np.asarray(request.chunk_tokens, dtype=float)
+        fresh = np.diff(np.maximum.accumulate(counts), prepend=0.0) > 0 if counts.size else np.zeros(0, dtype=bool)
+        if fresh.any():
+            found.append((request, np.asarray(request.chunk_times_s)[fresh], counts[fresh]))
+    return found
+
+
+def _array(values: list[float]) -> Floats:
+    return np.asarray(values, dtype=float)

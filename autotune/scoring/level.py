@@ -1,0 +1,87 @@
+"""One level's records to its measurement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from autotune.domain.measurement import LevelRun, Measurement, RequestRecord
+from autotune.scoring import latency
+from autotune.scoring.interval import Throughput, throughput
+from autotune.scoring.window import answered_inside, chunks_inside, ended_inside, tokens_inside
+
+_BUSY_CLIENT = 0.8  # of one core: beyond it the client itself may be what is slow
+
+
+def measure(run: LevelRun) -> Measurement:
+    """What the records of one level show. Whatever they do not show is None, and a remark says why.
+
+    Throughput counts every completion token stamped inside the window. Requests are counted that ended inside it,
+    and latencies, rates and the accept length look only at those of them that were sent inside it too; warm-up and
+    cancelled requests are left out of all but the throughput.
+    """
+    window = run.window
+    if window is None or window[1] <= window[0]:
+        return Measurement(run.concurrency, 0, 0, client=run.client, remarks=(_no_window(run), *_client_remarks(run)))
+    ended = ended_inside(run.records, window)
+    good = answered_inside(ended, window)
+    e2e = latency.e2e_s(good)
+    tokens = tokens_inside(run.records, window)
+    shown: Throughput | None = None
+    if tokens > 0:
+        steps = chunks_inside(run.records, window) / max(run.concurrency, 1)
+        mean_s = float(e2e.mean()) if e2e.size else None
+        shown = throughput(run.records, window, tokens=tokens, request_s=mean_s, steps=steps)
+    return Measurement(
+        concurrency=run.concurrency,
+        requests_total=len(ended),
+        requests_ok=sum(request.ok for request in ended),
+        window_s=window[1] - window[0],
+        output_throughput=shown.estimate if shown else None,
+        per_request_rate=latency.per_request_rate(good),
+        ttft_ms=latency.summary(latency.ttft_s(good), 1000.0),
+        itl_ms=latency.summary(latency.itl_s(good), 1000.0),
+        tpot_ms=latency.summary(latency.tpot_s(good), 1000.0),
+        e2e_s=latency.summary(e2e),
+        accept_length=latency.accept_length(good),
+        completion_tokens=tokens or None,
+        client=run.client,
+        remarks=(*_window_remarks(run, shown), *_request_remarks(ended), *_client_remarks(run)),
+    )
+
+
+def _no_window(run: LevelRun) -> str:
+    if run.window is None:
+        return f"in flight never reached {run.concurrency}: no window, hence no throughput"
+    return "the window has no length: no throughput"
+
+
+def _window_remarks(run: LevelRun, shown: Throughput | None) -> list[str]:
+    remarks = []
+    if run.in_flight_minimum is not None and run.in_flight_minimum < run.concurrency:
+        remarks.append(f"in flight fell to {run.in_flight_minimum} of {run.concurrency} inside the window")
+    if shown is None:
+        remarks.append("no token arrived inside the window: no throughput")
+    elif shown.why_no_interval:
+        remarks.append(f"no interval: {shown.why_no_interval}")
+    return remarks
+
+
+def _request_remarks(requests: Sequence[RequestRecord]) -> list[str]:
+    remarks, total = [], len(requests)
+    if failed := [request.error for request in requests if request.error is not None]:
+        most_common, _count = Counter(failed).most_common(1)[0]
+        remarks.append(f"{len(failed)} of {total} requests failed, mostly: {most_common}")
+    good = [request for request in requests if request.ok]
+    if silent := sum(request.completion_tokens is None for request in good):
+        remarks.append(f"the server did not count the tokens of {silent} of {total} requests")
+    other = sum(request.completion_tokens not in (None, request.requested_tokens) for request in good)
+    if other:
+        remarks.append(f"{other} of {total} requests ended with another number of tokens than requested")
+    return remarks
+
+
+def _client_remarks(run: LevelRun) -> list[str]:
+    if run.client.cpu_share is None or run.client.cpu_share < _BUSY_CLIENT:
+        return []
+    return [f"the client used {run.client.cpu_share:.0%} of a core: it may have been the slow one"]

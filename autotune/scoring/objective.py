@@ -1,0 +1,162 @@
+"""Measurements to one number, and one trial against another.
+
+Levels are measured one after the other, so their errors count as independent, and so do two trials'. Standard errors
+are combined, not half-widths: each is the half-width over its own t, and the sum gets the t of Welch's degrees of
+freedom. (Adding half-widths would keep the large t of five batches for a sum of forty.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.domain.measurement import Comparison, Estimate, Measurement, Objective, Score
+from autotune.errors import InputError
+from autotune.scoring.student import t_quantile
+
+
+@dataclass(frozen=True)
+class _Term:
+    """One summand: its value and, if known, its standard error and the degrees of freedom behind that."""
+
+    value: float
+    error: float | None
+    freedom: float
+    batches: int
+
+    def times(self, factor: float) -> _Term:
+        error = None if self.error is None else abs(factor) * self.error
+        return _Term(self.value * factor, error, self.freedom, self.batches)
+
+    def log(self) -> _Term:
+        """Of a positive value, to first order."""
+        error = None if self.error is None else self.error / self.value
+        return _Term(math.log(self.value), error, self.freedom, self.batches)
+
+
+def score(
+    measurements: Sequence[Measurement],
+    objective: Objective,
+    weights: Mapping[int, float],
+    baseline: Sequence[Measurement] | None,
+) -> Score | None:
+    """The objective over the levels that have a weight; None if any of them lacks a throughput, or if there is no
+    baseline for `weighted_speedup`. `per_level` is tok/s, or for `weighted_speedup` the ratio to the baseline.
+
+    Raises InputError for a metric that is not known.
+    """
+    if objective.metric not in Objective.METRICS:
+        raise InputError(
+            f"a metric must be one of {', '.join(Objective.METRICS)}, but got {objective.metric}",
+            hint="set objective.metric in the space file",
+        )
+    mine = _levels(measurements, weights)
+    if mine is None:
+        return None
+    if objective.metric == "weighted_throughput":
+        estimate = _estimate(_mean(mine, weights))
+        return Score(objective.metric, estimate, {level: term.value for level, term in mine.items()})
+    theirs = None if baseline is None else _levels(baseline, weights)
+    if baseline is None or theirs is None:
+        return None
+    ratios = {level: term.value / theirs[level].value for level, term in mine.items()}
+    return Score(objective.metric, _speedup(mine, theirs, weights, same=_same(measurements, baseline)), ratios)
+
+
+def compare(
+    candidate: Sequence[Measurement],
+    baseline: Sequence[Measurement],
+    objective: Objective,
+    weights: Mapping[int, float],
+) -> Comparison | None:
+    """The objective's ratio, candidate over baseline, with its 95 % interval taken on a logarithmic scale.
+
+    `better` or `worse` only if the interval excludes 1; without an interval always `unclear`. None where either
+    side lacks the throughput of a level that has a weight. Raises InputError for a metric that is not known.
+    """
+    if objective.metric not in Objective.METRICS:
+        raise InputError(f"a metric must be one of {', '.join(Objective.METRICS)}, but got {objective.metric}")
+    mine, theirs = _levels(candidate, weights), _levels(baseline, weights)
+    if mine is None or theirs is None:
+        return None
+    same = _same(candidate, baseline)
+    if objective.metric == "weighted_speedup":
+        ratio = _speedup(mine, theirs, weights, same=same)
+    elif same:
+        ratio = Estimate(1.0, 1.0, 1.0)
+    else:
+        ratio = _exponential(_sum((_mean(mine, weights).log(), _mean(theirs, weights).log().times(-1.0))))
+    if ratio.low is None or ratio.high is None:
+        return Comparison(ratio, "unclear")
+    verdict = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "unclear"
+    return Comparison(ratio, verdict)
+
+
+def _same(candidate: Sequence[Measurement], baseline: Sequence[Measurement]) -> bool:
+    """One and the same run: its ratio to itself is 1 without any error."""
+    return tuple(candidate) == tuple(baseline)
+
+
+def _levels(measurements: Sequence[Measurement], weights: Mapping[int, float]) -> dict[int, _Term] | None:
+    """The throughput of each level that has a weight, the first measurement of a level counting; None if one is
+    missing or there is none."""
+    found: dict[int, _Term] = {}
+    for level in sorted(level for level, weight in weights.items() if weight > 0):
+        seen = next((m.output_throughput for m in measurements if m.concurrency == level), None)
+        if seen is None or seen.value <= 0:
+            return None
+        found[level] = _term(seen)
+    return found or None
+
+
+def _term(estimate: Estimate) -> _Term:
+    """An interval whose batches are not told counts as a normal one."""
+    freedom = float(estimate.batches - 1) if estimate.batches > 1 else math.inf
+    half = estimate.half_width
+    return _Term(estimate.value, None if half is None else half / t_quantile(freedom), freedom, estimate.batches)
+
+
+def _mean(levels: Mapping[int, _Term], weights: Mapping[int, float]) -> _Term:
+    total = sum(weights[level] for level in levels)
+    return _sum(term.times(weights[level] / total) for level, term in levels.items())
+
+
+def _speedup(
+    mine: Mapping[int, _Term], theirs: Mapping[int, _Term], weights: Mapping[int, float], *, same: bool
+) -> Estimate:
+    """The weighted geometric mean of the levels' ratios."""
+    if same:
+        return Estimate(1.0, 1.0, 1.0)
+    logs = {level: _sum((term.log(), theirs[level].log().times(-1.0))) for level, term in mine.items()}
+    return _exponential(_mean(logs, weights))
+
+
+def _sum(terms: Iterable[_Term]) -> _Term:
+    """Of independent terms; Welch and Satterthwaite's degrees of freedom."""
+    parts = tuple(terms)
+    value, batches = sum(part.value for part in parts), sum(part.batches for part in parts)
+    errors = [part.error for part in parts if part.error is not None]
+    if len(errors) < len(parts):
+        return _Term(value, None, math.inf, batches)
+    variance = sum(error**2 for error in errors)
+    loss = sum(error**4 / part.freedom for error, part in zip(errors, parts, strict=True))
+    return _Term(value, math.sqrt(variance), variance**2 / loss if loss > 0 else math.inf, batches)
+
+
+def _half(term: _Term) -> float | None:
+    return None if term.error is None else t_quantile(term.freedom) * term.error
+
+
+def _estimate(term: _Term) -> Estimate:
+    half = _half(term)
+    if half is None:
+        return Estimate(term.value)
+    return Estimate(term.value, term.value - half, term.value + half, batches=term.batches)
+
+
+def _exponential(term: _Term) -> Estimate:
+    half, value = _half(term), math.exp(term.value)
+    if half is None:
+        return Estimate(value)
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), batches=term.batches)

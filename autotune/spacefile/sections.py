@@ -1,0 +1,206 @@
+"""The flat sections: engine, workload, objective, budget, limits. Defaults come from the domain's own types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from autotune.domain.configuration import Value
+from autotune.domain.measurement import Objective
+from autotune.domain.study import Budget, EngineSpec, Limits, StudySpec
+from autotune.domain.workload import Workload
+from autotune.spacefile import fields
+from autotune.spacefile.fields import UNSET, Key
+from autotune.spacefile.tree import Faults, Node, Place, Scalar, Table, nearest, shown
+
+_STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def study_name(node: Node) -> str:
+    name = fields.text(node)
+    if not _STUDY.fullmatch(name) or len(name) > 100:
+        hint = "it names the run folder and the MLflow experiment: letters, digits, - _ and ."
+        raise fields.refuse(node, "a plain name of at most 100 characters", hint)
+    return name
+
+
+def _whole(node: Node) -> Node:
+    return node
+
+
+def _metric(node: Node) -> str:
+    metric = fields.text(node)
+    if metric not in Objective.METRICS:
+        raise fields.refuse(node, " or ".join(Objective.METRICS), nearest(metric, Objective.METRICS))
+    return metric
+
+
+ENGINE: Mapping[str, Key] = {
+    "name": Key(fields.text),
+    "python": Key(fields.optional(fields.text), None),
+    "model": Key(fields.text),
+    "args": Key(_whole, None),
+    "env": Key(_whole, None),
+    "node": Key(_whole, None),
+}
+WORKLOAD: Mapping[str, Key] = {
+    "prompts": Key(fields.text, Workload.prompts),
+    "max_tokens": Key(fields.count, Workload.max_tokens),
+    "concurrency": Key(_whole, None),
+    "temperature": Key(fields.not_negative, Workload.temperature),
+    "ignore_eos": Key(fields.boolean, Workload.ignore_eos),
+    "min_requests": Key(fields.count, StudySpec.min_requests),
+}
+OBJECTIVE: Mapping[str, Key] = {"metric": Key(_metric, Objective.metric)}
+BUDGET: Mapping[str, Key] = {
+    "trials": Key(fields.optional(fields.count), None),
+    "hours": Key(fields.optional(fields.positive), None),
+}
+LIMITS: Mapping[str, Key] = {
+    "silence_s": Key(fields.positive, Limits.silence_s),
+    "start_s": Key(fields.positive, Limits.start_s),
+    "request_patience_s": Key(fields.positive, Limits.request_patience_s),
+    "stop_grace_s": Key(fields.positive, Limits.stop_grace_s),
+}
+
+
+def engine(node: Node | None, whole: Place, faults: Faults) -> EngineSpec:
+    keys = fields.section(node, "engine", ENGINE, whole, faults)
+    return EngineSpec(
+        name=keys["name"] or "",
+        python=keys["python"],
+        model=keys["model"] or "",
+        args=_arguments(fields.table_of(keys["args"], "engine.args", faults), faults),
+        env=_environment(fields.table_of(keys["env"], "engine.env", faults), faults),
+        node={
+            entry.key.text: faults.attempt(fields.data, entry.node, None)
+            for entry in fields.table_of(keys["node"], "engine.node", faults) or ()
+        },
+    )
+
+
+def _arguments(table: Table | None, faults: Faults) -> dict[str, Value]:
+    read: dict[str, Value] = {}
+    spellings: dict[str, str] = {}
+    for entry in table or ():
+        name = entry.key.text
+        bare = name.lstrip("-")
+        if bare != name:
+            faults.add(entry.key.place, "an argument is written without leading dashes", f"`{name}`", f"write `{bare}`")
+        elif not _ARGUMENT.fullmatch(name):
+            faults.add(entry.key.place, "an argument's name holds letters, digits, - and _", f"`{name}`")
+        elif fields.looks_secret(name):
+            fields.secret(entry.key, faults)
+        elif spellings.setdefault(underscored(name), name) != name:
+            other = spellings[underscored(name)]
+            faults.add(entry.key.place, f"`{other}` and `{name}` are one argument", hint="keep one of them")
+        read[name] = faults.attempt(fields.value, entry.node, None)
+    return read
+
+
+def _environment(table: Table | None, faults: Faults) -> dict[str, str]:
+    read: dict[str, str] = {}
+    for entry in table or ():
+        name = entry.key.text
+        if not _VARIABLE.fullmatch(name):
+            faults.add(entry.key.place, "a variable's name holds letters, digits and _", f"`{name}`")
+        elif fields.looks_secret(name):
+            fields.secret(entry.key, faults)
+            continue
+        read[name] = faults.attempt(_variable, entry.node, "")
+    return read
+
+
+def _variable(node: Node) -> str:
+    """The text as the file writes it: `1e3` stays `1e3`."""
+    if not isinstance(node, Scalar):
+        raise fields.refuse(node, "one value")
+    if node.text == UNSET or (node.value is None):
+        raise fields.refuse(node, "a value", "leave the variable out: the server gets none of the shell's")
+    return node.text
+
+
+def underscored(argument: str) -> str:
+    """The name by which expressions know an argument."""
+    return argument.replace("-", "_")
+
+
+def workload(node: Node | None, whole: Place, faults: Faults) -> tuple[Workload, int]:
+    """The workload, and how few requests a level may have."""
+    keys = fields.section(node, "workload", WORKLOAD, whole, faults)
+    at = node.place if node is not None else whole
+    levels = _concurrency(keys["concurrency"], at, faults)
+    made = Workload(levels, keys["prompts"], keys["max_tokens"], float(keys["temperature"]), keys["ignore_eos"])
+    return made, keys["min_requests"]
+
+
+def _concurrency(node: Node | None, at: Place, faults: Faults) -> dict[int, float]:
+    example = "write level: weight, such as `concurrency: {1: 1, 10: 2}`"
+    if (
+        node is None
+        or (isinstance(node, Scalar) and node.value is None)
+        or (isinstance(node, Table) and not node.entries)
+    ):
+        faults.add(node.place if node else at, "workload.concurrency must name at least one level", hint=example)
+        return {}
+    if not isinstance(node, Table):
+        raised = "workload.concurrency must be a mapping of levels to weights"
+        faults.add(node.place, raised, shown(node), example)
+        return {}
+    levels: dict[int, float] = {}
+    for entry in node:
+        level = entry.key.value
+        if isinstance(level, bool) or not isinstance(level, int) or level < 1:
+            must = "a concurrency level must be a whole number of at least 1"
+            faults.add(entry.key.place, must, f"`{entry.key.text}`", example)
+            continue
+        levels[level] = float(faults.attempt(fields.positive, entry.node, 1.0))
+    return levels
+
+
+def objective(node: Node | None, whole: Place, faults: Faults) -> Objective:
+    slo = node.entry("slo") if isinstance(node, Table) else None
+    if slo is not None and isinstance(node, Table):
+        faults.add(slo.key.place, "slo is not supported yet", hint="leave objective.slo out")
+        node = Table(node.place, node.path, [entry for entry in node if entry is not slo])
+    return Objective(fields.section(node, "objective", OBJECTIVE, whole, faults)["metric"])
+
+
+def budget(node: Node | None, whole: Place, faults: Faults) -> Budget:
+    before = len(faults)
+    keys = fields.section(node, "budget", BUDGET, whole, faults)
+    if len(faults) == before and keys["trials"] is None and keys["hours"] is None:
+        place = node.place if node is not None else whole
+        faults.add(place, "budget must say when the study ends", hint="write `budget: {trials: 60, hours: 10}`, or one")
+    hours = keys["hours"]
+    return Budget(keys["trials"], None if hours is None else float(hours))
+
+
+def limits(node: Node | None, whole: Place, faults: Faults) -> Limits:
+    keys = fields.section(node, "limits", LIMITS, whole, faults)
+    return Limits(**{name: float(seconds) for name, seconds in keys.items()})
+
+
+def engine_plain(spec: EngineSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "python": fields.plain(spec.python),
+        "model": spec.model,
+        "args": fields.plain(spec.args),
+        "env": dict(spec.env),
+        "node": fields.plain(spec.node),
+    }
+
+
+def workload_plain(made: Workload, min_requests: int) -> dict[str, Any]:
+    return {
+        "prompts": made.prompts,
+        "max_tokens": made.max_tokens,
+        "concurrency": dict(made.concurrency),
+        "temperature": made.temperature,
+        "ignore_eos": made.ignore_eos,
+        "min_requests": min_requests,
+    }

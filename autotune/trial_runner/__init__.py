@@ -1,0 +1,5 @@
+"""One configuration → one TrialResult: launch, prove, measure, stop. The one place where an error becomes data."""
+
+from autotune.trial_runner.runner import TrialRunner, TrialSite
+
+__all__ = ["TrialRunner", "TrialSite"]

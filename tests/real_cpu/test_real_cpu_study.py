@@ -1,0 +1,108 @@
+"""One study on a real SGLang on the CPU, looked at from all sides. Speeds mean nothing here; everything else is real."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from programs import autotune, environment, processes_naming, trials
+
+from autotune.launch import free_port
+
+pytestmark = pytest.mark.real_cpu
+ROOT = Path(__file__).parent.parent.parent
+KIT = Path(os.environ.get("AUTOTUNE_REAL_CPU", "/nonexistent"))
+
+
+def run_smoke(folder: Path, *more: str) -> "subprocess.CompletedProcess[str]":
+    return autotune(
+        "run",
+        *("--space", str(ROOT / "search_spaces" / "cpu_smoke.yaml"), "--json"),
+        *("--set", f"engine.python={KIT}/venv/bin/python", "--set", f"engine.model={KIT}/models/tiny8"),
+        *("--set", f"engine.args.speculative-draft-model-path={KIT}/models/tiny8-eagle3"),
+        *more,
+        cwd=folder,
+        timeout=1700,
+    )
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any], str]]:
+    folder = tmp_path_factory.mktemp("smoke")
+    done = run_smoke(folder)
+    assert done.returncode == 0, done.stderr
+    yield folder, json.loads(done.stdout), done.stderr
+
+
+def by(folder: Path, **values: Any) -> list[dict[str, Any]]:
+    return [t for t in trials(folder) if all(t["configuration"].get(k) == v for k, v in values.items())]
+
+
+def test_no_speculation_ngram_and_eagle3_are_measured_on_a_server_that_is_proven(study: Any) -> None:
+    folder, _summary, _stderr = study
+    for algorithm in (None, "NGRAM", "EAGLE3"):
+        complete = [t for t in by(folder, speculative_algorithm=algorithm) if t["state"] == "complete"]
+        assert complete, f"no complete trial of {algorithm}"
+        for trial in complete:
+            assert trial["resolved"]["values"]["speculative_algorithm"] == algorithm
+            for measurement in trial["measurements"]:
+                assert measurement["requests_ok"] == measurement["requests_total"] > 0
+                assert measurement["output_throughput"]["value"] > 0
+                lengths = measurement["accept_length"]
+                assert lengths is None if algorithm is None else 1.0 <= lengths <= 8
+
+
+def test_what_sglang_refuses_is_infeasible_with_its_own_line_as_evidence(study: Any) -> None:
+    folder, _summary, _stderr = study
+    refused = by(folder, attention_backend="fa3")
+    assert refused
+    for trial in refused:
+        assert trial["state"] == "infeasible", trial["failure"]
+        assert trial["score"] is None
+        assert trial["failure"]["evidence"]
+
+
+def test_nothing_is_left_running(study: Any) -> None:
+    folder, _summary, _stderr = study
+    assert processes_naming(str(KIT / "venv")) == []
+
+
+def test_mlflow_has_every_trial(study: Any) -> None:
+    folder, _summary, _stderr = study
+    synced = autotune("sync", cwd=folder)
+    assert synced.returncode == 0, synced.stderr
+    assert f"0 trials written, {len(trials(folder))} already there" in synced.stdout
+
+
+def test_the_exported_command_starts_that_server_again_and_it_answers(study: Any) -> None:
+    folder, summary, _stderr = study
+    port = free_port()
+    exported = autotune("export", "--format", "shell", "--port", str(port), "-o", "start.sh", cwd=folder)
+    assert exported.returncode == 0, exported.stderr
+    log = (folder / "start.log").open("wb")
+    server = subprocess.Popen(["bash", "start.sh"], cwd=folder, env=environment(), stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 240
+        while not (status := answers(port)):
+            assert server.poll() is None, (folder / "start.log").read_text()[-2000:]
+            assert time.monotonic() < deadline, status
+            time.sleep(1)
+        body = {"text": "def add(a, b):", "sampling_params": {"max_new_tokens": 8, "ignore_eos": True}}
+        answer = httpx.post(f"http://127.0.0.1:{port}/generate", json=body, timeout=60).json()
+        assert answer["meta_info"]["completion_tokens"] == 8
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+        log.close()
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=30).status_code == 200
+    except httpx.HTTPError:
+        return False

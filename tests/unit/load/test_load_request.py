@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from autotune.domain.engine import StreamEvent
+from autotune.domain.workload import Prompt
+from autotune.load.request import TEXT_KEPT, LiveRequest
+
+
+def request() -> LiveRequest:
+    live = LiveRequest(Prompt("id", "text"), 8, warmup=False)
+    live.mark_sent(10.0)
+    return live
+
+
+def identity(stamp: float) -> float:
+    return stamp
+
+
+def test_only_events_with_new_tokens_are_chunks() -> None:
+    live = request()
+    assert not live.apply(StreamEvent(completion_tokens=0), 10.5)
+    assert live.apply(StreamEvent(completion_tokens=2), 11.0)
+    assert not live.apply(StreamEvent(text="no count"), 11.5)
+    assert live.apply(StreamEvent(completion_tokens=8), 12.0)
+    assert not live.apply(StreamEvent(completion_tokens=8, finish_reason="length"), 13.0)
+    record = live.record(identity)
+    assert record.chunk_times_s == (11.0, 12.0)
+    assert record.chunk_tokens == (2, 8)
+    assert (record.completion_tokens, record.finish_reason) == (8, "length")
+
+
+def test_a_stream_without_counts_has_no_tokens_rather_than_zero() -> None:
+    live = request()
+    live.apply(StreamEvent(text="hello"), 11.0)
+    live.apply(StreamEvent(done=True), 12.0)
+    record = live.record(identity)
+    assert record.completion_tokens is None
+    assert record.prompt_tokens is None
+    assert record.verify_count is None
+    assert (record.chunk_times_s, record.chunk_tokens) == ((), ())
+
+
+def test_the_last_word_of_the_server_stands_and_later_silence_does_not_erase_it() -> None:
+    live = request()
+    live.apply(StreamEvent(completion_tokens=1, verify_count=1, prompt_tokens=5), 11.0)
+    live.apply(StreamEvent(completion_tokens=4, verify_count=2), 12.0)
+    live.apply(StreamEvent(done=True), 13.0)
+    record = live.record(identity)
+    assert (record.verify_count, record.prompt_tokens) == (2, 5)
+
+
+def test_a_request_is_finished_by_a_finish_reason_or_by_done() -> None:
+    by_reason, by_done, neither = request(), request(), request()
+    by_reason.apply(StreamEvent(completion_tokens=8, finish_reason="stop"), 11.0)
+    by_done.apply(StreamEvent(done=True), 11.0)
+    neither.apply(StreamEvent(completion_tokens=8), 11.0)
+    assert (by_reason.finished, by_done.finished, neither.finished) == (True, True, False)
+
+
+def test_long_answers_are_cut_in_the_record() -> None:
+    live = request()
+    live.apply(StreamEvent(completion_tokens=8, text="x" * 5000), 11.0)
+    assert len(live.record(identity).text) == TEXT_KEPT
+
+
+def test_every_tick_of_the_record_is_converted() -> None:
+    live = request()
+    live.apply(StreamEvent(completion_tokens=8), 12.0)
+    record = live.record(lambda stamp: (stamp - 10.0) * 3)
+    assert (record.sent_s, record.chunk_times_s) == (0.0, (6.0,))
