@@ -17,7 +17,7 @@ SPEAKS = "0.5.9"
 """The SGLang version whose flags, variables and answers the simulated node has."""
 
 DEFAULTS: dict[str, object] = {"name": "rtx-pro-6000-x8", "speed": 50}
-_KEYS = (*DEFAULTS, "seed", "noise", "drift_per_hour", "startup_s", "faults")
+_KEYS = (*DEFAULTS, "seed", "noise", "launch_noise", "drift_per_hour", "drift_epoch_s", "startup_s", "faults")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _VERSION_PROGRAM = (
     "import json, platform\n"
@@ -57,11 +57,14 @@ class SimulatedEngine(DialectEngine):
             faults.append(f"engine.node.speed must be a number above 0, but got {node['speed']!r}")
         faults += [
             f"engine.node.{key} must be a number of at least 0, but got {node[key]!r}"
-            for key in ("noise", "startup_s")
+            for key in ("noise", "launch_noise", "startup_s")
             if key in node and not _is_number(node[key], at_least=0.0)
         ]
-        if "drift_per_hour" in node and not _is_number(node["drift_per_hour"]):
-            faults.append(f"engine.node.drift_per_hour must be a number, but got {node['drift_per_hour']!r}")
+        faults += [
+            f"engine.node.{key} must be a number, but got {node[key]!r}"
+            for key in ("drift_per_hour", "drift_epoch_s")
+            if key in node and not _is_number(node[key])
+        ]
         seed = node.get("seed", 0)
         if not isinstance(seed, int) or isinstance(seed, bool):
             faults.append(f"engine.node.seed must be a whole number, but got {seed!r}")

@@ -24,6 +24,7 @@ from autotune.engines.dialect.tracebacks import Chain, Raised, chains
 _HEAD, _TAIL = 500_000, 2_000_000  # characters; what lies between in a longer log is the traffic of a healthy server
 _MAX_LINE = 300
 _SILENT_HINT = "read the trial's log; SIGKILL may be the kernel's when main memory runs out (dmesg tells)"
+_STOPPED_HINT = "if the tuner did not send it, find out what on this node does"
 _LAST_LINES = 3
 _MAX_EVIDENCE = 1500
 _SHELL_SIGNAL = 128  # a wrapper shell reports death by signal n as status 128 + n
@@ -145,12 +146,10 @@ def _died(log: _Log, everything: Sequence[Chain]) -> Failure:
         first = min(everything, key=lambda chain: not chain.fatal).exceptions[0]
         if _is_bug(first.message):
             return Failure(reason, f"{BUG_MESSAGE} (while {while_doing})", _shown(first), BUG_HINT)
-        return Failure(reason, f"the server ended by an exception while {while_doing}", _shown(first))
+        message = f"the server ended by an exception while {while_doing}"
+        return Failure(reason, message, _shown(first), "its traceback is in the trial's log")
     if told is not None:
-        message = "the server was told to stop by a SIGTERM"
-        return Failure(
-            reason, message, told.strip(), "if it was not the tuner, look for what stops processes on this node"
-        )
+        return Failure(reason, "the server was told to stop by a SIGTERM", told.strip(), _STOPPED_HINT)
     bug = next((line for line in log.lines if _is_bug(line)), None)
     if bug is not None:
         return Failure(reason, f"{BUG_MESSAGE} (while {while_doing})", bug.strip(), BUG_HINT)

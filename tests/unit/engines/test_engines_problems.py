@@ -188,6 +188,8 @@ def test_a_simulated_node_needs_no_interpreter() -> None:
         ({"speed": float("inf")}, "engine.node.speed"),
         ({"noise": -1}, "engine.node.noise"),
         ({"drift_per_hour": "up"}, "engine.node.drift_per_hour"),
+        ({"drift_epoch_s": True}, "engine.node.drift_epoch_s"),
+        ({"launch_noise": "some"}, "engine.node.launch_noise"),
         ({"startup_s": -0.1}, "engine.node.startup_s"),
         ({"seed": 1.5}, "engine.node.seed"),
         ({"faults": "many"}, "engine.node.faults"),
