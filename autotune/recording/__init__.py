@@ -3,12 +3,12 @@
 Importing this room imports no MLflow.
 """
 
+from autotune.domain.secrets import MASK
 from autotune.recording.codec import SCHEMA_VERSION, decode_trial, encode_trial, stored_form
 from autotune.recording.mirror import MlflowMirror, SyncReport, experiment_id, sync
 from autotune.recording.recorder import NoMirror, Recorder
 from autotune.recording.request_records import read_records
 from autotune.recording.run_folder import RunFolder
-from autotune.recording.secrets import MASK
 from autotune.recording.tracking import default_tracking, ui_available, ui_command, ui_url
 
 __all__ = [

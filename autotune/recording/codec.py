@@ -18,9 +18,10 @@ from functools import cache
 from typing import Any
 
 from autotune.domain.configuration import Configuration
+from autotune.domain.secrets import MASK, is_secret
 from autotune.domain.trial import Difference, FailureReason, TrialResult
 from autotune.errors import RunFolderError
-from autotune.recording.secrets import MASK, is_secret, mask_command, mask_data, mask_text
+from autotune.recording.secrets import mask_command, mask_data, mask_text
 
 SCHEMA_VERSION = 1
 

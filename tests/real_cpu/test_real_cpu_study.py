@@ -1,10 +1,9 @@
-"""One study on a real SGLang on the CPU, looked at from all sides. Speeds mean nothing here; everything else is real."""
+"""One study on a real SGLang on the CPU, looked at from all sides. Its speed means nothing; all else is real."""
 
 import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +31,11 @@ def run_smoke(folder: Path, *more: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any], str]]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
     folder = tmp_path_factory.mktemp("smoke")
     done = run_smoke(folder)
     assert done.returncode == 0, done.stderr
-    yield folder, json.loads(done.stdout), done.stderr
+    return folder, json.loads(done.stdout), done.stderr
 
 
 def by(folder: Path, **values: Any) -> list[dict[str, Any]]:
@@ -68,7 +67,7 @@ def test_what_sglang_refuses_is_infeasible_with_its_own_line_as_evidence(study: 
 
 
 def test_nothing_is_left_running(study: Any) -> None:
-    folder, _summary, _stderr = study
+    assert study
     assert processes_naming(str(KIT / "venv")) == []
 
 
@@ -80,7 +79,7 @@ def test_mlflow_has_every_trial(study: Any) -> None:
 
 
 def test_the_exported_command_starts_that_server_again_and_it_answers(study: Any) -> None:
-    folder, summary, _stderr = study
+    folder, _summary, _stderr = study
     port = free_port()
     exported = autotune("export", "--format", "shell", "--port", str(port), "-o", "start.sh", cwd=folder)
     assert exported.returncode == 0, exported.stderr
