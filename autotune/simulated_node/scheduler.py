@@ -177,6 +177,8 @@ class Scheduler:
         end = self.next_step_end_s
         if end is None or self._step is None or self._step.prefilled:
             return end
+        if self.waiting and len(self.running) < self.plan.max_running:  # a prefill comes next
+            return end
         most = self.plan.tree.steps + 1 if self.plan.tree else 1
         steps = min((request.limit - request.tokens - 1) // most for request in self.running)
         return end + steps * (end - self.now_s) * 0.9

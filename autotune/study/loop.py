@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import Origin, TrialRequest, TrialResult, TrialState
@@ -12,6 +13,9 @@ from autotune.study.budget import spent
 from autotune.study.events import StudyEvent
 from autotune.study.ledger import Ledger, Validity
 from autotune.study.search import Exhausted, Proposal, Search
+
+if TYPE_CHECKING:
+    from autotune.study.journal import Journal
 
 FAILURES_IN_A_ROW = 5
 """So many trials that fail by circumstance, one after the other, are the node's fault: going on would use up the
@@ -61,24 +65,28 @@ def run_study(
                 return proposal.reason
             request = _request(ledger, proposal)
             tell(StudyEvent("asked", request))
-            journal.ask(request)
-            try:
-                result = evaluate(request)
-            except BaseException:
-                journal.abandon()
-                raise
-            if result.state is TrialState.INTERRUPTED:
-                journal.abandon()
-                raise Interrupted(f"trial {request.number} was interrupted", hint="`--resume` goes on with the study")
+            result = _evaluated(request, evaluate, journal)
             ledger.add(result)
             sampler.add(result)
-            journal.tell(result)
             tell(StudyEvent("told", request, result))
             if proposal.origin is Origin.BASELINE and ledger.score(spec.baseline) is None:
                 raise search.baseline_failed(result)
             failures = failures + 1 if result.state is TrialState.FAILED else 0
             if failures == FAILURES_IN_A_ROW:
                 raise _node_failed(result)
+
+
+def _evaluated(request: TrialRequest, evaluate: Callable[[TrialRequest], TrialResult], journal: Journal) -> TrialResult:
+    journal.ask(request)
+    try:
+        result = evaluate(request)
+        if result.state is TrialState.INTERRUPTED:
+            raise Interrupted(f"trial {request.number} was interrupted", hint="`--resume` goes on with the study")
+    except BaseException:
+        journal.abandon()
+        raise
+    journal.tell(result)
+    return result
 
 
 def _request(ledger: Ledger, proposal: Proposal) -> TrialRequest:

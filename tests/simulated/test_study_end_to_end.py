@@ -11,6 +11,9 @@ import pytest
 from programs import autotune, environment, processes_naming, small_space, start_autotune, trials
 
 from autotune.launch import free_port
+from autotune.simulated_node.truth import steady_throughput
+
+MEAN_PROMPT_TOKENS = 100
 
 
 def run_small(folder: Path, *more: str) -> "subprocess.CompletedProcess[str]":
@@ -45,14 +48,17 @@ def test_what_was_measured_agrees_with_what_the_node_says_of_itself(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     (trial,) = trials(tmp_path)
     command = trial["command"]
-    from autotune.simulated_node import truth
-
     for measurement in trial["measurements"]:
-        stated = truth.of_command(
-            command["argv"], command["environment"], measurement["concurrency"], max_tokens=64, prompt_tokens=100
+        stated = steady_throughput(
+            "rtx-pro-6000-x8",
+            command["argv"][3:],
+            command["environment"],
+            measurement["concurrency"],
+            max_tokens=64,
+            prompt_tokens=MEAN_PROMPT_TOKENS,
         )
         measured = measurement["output_throughput"]["value"]
-        assert measured == pytest.approx(stated, rel=0.06), measurement["concurrency"]
+        assert measured == pytest.approx(stated, rel=0.05), measurement["concurrency"]
 
 
 def test_an_interrupted_study_says_how_to_go_on_and_does(tmp_path: Path) -> None:

@@ -219,6 +219,18 @@ def test_no_request_ends_before_the_quiet_time_is_over():
         scheduler.advance(scheduler.next_step_end_s)
 
 
+def test_a_waiting_request_ends_the_quiet_time_with_the_step_in_progress():
+    scheduler = loop(replace(PLAN, max_running=2))
+    scheduler.submit(request("long", limit=300), 0.0)
+    scheduler.advance(0.015)
+    assert scheduler.quiet_until_s() > 1.0
+    scheduler.submit(request("new", limit=300), 0.015)
+    assert scheduler.quiet_until_s() == scheduler.next_step_end_s
+    scheduler.advance(0.035)
+    scheduler.submit(request("queued", limit=300), 0.035)  # no slot is free for it
+    assert scheduler.quiet_until_s() > 1.0
+
+
 def test_drift_makes_the_node_slower_with_its_age():
     scheduler, old = loop(noise=NoiseLaw(drift_per_hour=0.5, age_s=3600.0)), request(prompt=10, limit=2)
     scheduler.submit(old, 0.0)
