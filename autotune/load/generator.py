@@ -200,7 +200,11 @@ class _Generator:
             self._inbox, self._wire, on_progress=self._progressed, on_end=partial(self._ended, slot)
         )
         self._connections = {known for known in self._connections if not known.closed.is_set()} | {connection}
-        await self._loop.create_connection(lambda: connection, *self._address)
+        try:
+            await self._loop.create_connection(lambda: connection, *self._address)
+        except asyncio.CancelledError:
+            connection.closed.set()  # uvloop closes the transport of a cancelled attempt and never tells its protocol
+            raise
         return connection
 
     def _connected(self, slot: _Slot, task: asyncio.Task[Connection]) -> None:

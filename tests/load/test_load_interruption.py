@@ -22,8 +22,8 @@ class AskedToStop(Exception):
     pass
 
 
-def endless_level(port: int) -> None:
-    level = LevelPlan(8, 1000)
+def endless_level(port: int, concurrency: int = 8) -> None:
+    level = LevelPlan(concurrency, 1000)
     plan = MeasurementPlan((level,), 1000)
     prompts = prompt_source("coding", seed=0)
     run_level("127.0.0.1", port, wire=ReferenceWire(), plan=plan, level=level, prompts=prompts, clock=Clock())
@@ -40,13 +40,13 @@ def handler(number: int, action: object) -> Iterator[None]:
 
 
 @contextmanager
-def signal_once_streaming(thread: ServerThread, number: int) -> Iterator[None]:
-    """Sends the signal when all streams run, and checks that it took effect soon and closed every socket."""
+def signal_once_streaming(thread: ServerThread, number: int, established: int = 8) -> Iterator[None]:
+    """Sends the signal when so many connections stand, and checks that it took effect soon and closed every socket."""
     sent_at: list[float] = []
 
     def send() -> None:
-        while thread.server.open_connections < 8:
-            time.sleep(0.01)
+        while thread.server.open_connections < established:
+            time.sleep(0.001)
         sent_at.append(time.monotonic())
         os.kill(os.getpid(), number)
 
@@ -98,3 +98,17 @@ def test_a_handler_that_only_takes_a_note_still_ends_the_level() -> None:
     ):
         endless_level(thread.port)
     assert notes == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("established", [1, 20, 60])
+def test_a_signal_while_connections_are_still_being_made_ends_the_level_too(established: int) -> None:
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        raise AskedToStop
+
+    with (
+        ServerThread(Behaviour(chunk_delay_s=0.01)) as thread,
+        handler(signal.SIGTERM, ask),
+        signal_once_streaming(thread, signal.SIGTERM, established),
+        pytest.raises(AskedToStop),
+    ):
+        endless_level(thread.port, concurrency=100)
