@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from autotune.domain.configuration import Configuration, show_value
+from autotune.domain.configuration import show_value
 from autotune.domain.measurement import Estimate, Measurement, Percentiles
 from autotune.domain.study import StudyResult, StudySpec
 from autotune.domain.trial import TrialResult, TrialState
@@ -57,7 +57,7 @@ def trial_content(result: TrialResult, study: StudyResult, folder: RunFolder) ->
     """`result` as read back from `folder`, so with its secrets masked; `study` gives the baseline."""
     start_ms = round(datetime.fromisoformat(result.started_at).timestamp() * 1000)
     return RunContent(
-        name=_run_name(result, study.spec.baseline),
+        name=_run_name(result, study.spec),
         status=_STATUS[result.state],
         start_ms=start_ms,
         end_ms=start_ms + round(result.node_seconds * 1000),
@@ -124,14 +124,14 @@ def cut_log(text: str, limit: int = LOG_BYTES) -> str:
     return f"{text[:first]}\n\n[... {len(text) - limit} characters left out ...]\n\n{text[-last:]}"
 
 
-def _run_name(result: TrialResult, baseline: Configuration) -> str:
-    """`07 greedy spec_v2=true …`: what differs from the baseline."""
-    if result.configuration == baseline:
-        return f"{result.number:02d} {result.origin.value}"
+def _run_name(result: TrialResult, spec: StudySpec) -> str:
+    """`07 greedy spec_v2=true …`: what differs from the baseline, in the order of the space file, which puts first
+    what matters first; the pages show only the start of a name."""
+    places = {parameter.name: place for place, parameter in enumerate(spec.space.parameters)}
     differing = [
         f"{name}={show_value(value)}"
-        for name, value in result.configuration.items()
-        if name not in baseline or baseline[name] != value
+        for name, value in sorted(result.configuration.items(), key=lambda item: places.get(item[0], len(places)))
+        if name not in spec.baseline or spec.baseline[name] != value
     ]
     name = " ".join([f"{result.number:02d}", result.origin.value, *differing])
     return name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
