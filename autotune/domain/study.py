@@ -31,6 +31,7 @@ class Budget:
 
     trials: int | None = None
     hours: float | None = None
+    baseline_every: int | None = None  # trials between two measurements of the baseline; None measures it once
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def _with_source(spec: StudySpec) -> StudySpec:
         "known_good": [fields.plain(good) for good in spec.known_good],
         "workload": sections.workload_plain(spec.workload, spec.min_requests),
         "objective": {"metric": spec.objective.metric},
-        "budget": {"trials": fields.plain(spec.budget.trials), "hours": fields.plain(spec.budget.hours)},
+        "budget": {name: fields.plain(value) for name, value in asdict(spec.budget).items()},
         "limits": asdict(spec.limits),
     }
     return replace(spec, source=source)

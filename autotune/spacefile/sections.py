@@ -58,6 +58,7 @@ OBJECTIVE: Mapping[str, Key] = {"metric": Key(_metric, Objective.metric)}
 BUDGET: Mapping[str, Key] = {
     "trials": Key(fields.optional(fields.count), None),
     "hours": Key(fields.optional(fields.positive), None),
+    "baseline_every": Key(fields.optional(fields.count), None),
 }
 LIMITS: Mapping[str, Key] = {
     "silence_s": Key(fields.positive, Limits.silence_s),
@@ -176,7 +177,7 @@ def budget(node: Node | None, whole: Place, faults: Faults) -> Budget:
         place = node.place if node is not None else whole
         faults.add(place, "budget must say when the study ends", hint="write `budget: {trials: 60, hours: 10}`, or one")
     hours = keys["hours"]
-    return Budget(keys["trials"], None if hours is None else float(hours))
+    return Budget(keys["trials"], None if hours is None else float(hours), keys["baseline_every"])
 
 
 def limits(node: Node | None, whole: Place, faults: Faults) -> Limits:

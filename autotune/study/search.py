@@ -59,6 +59,8 @@ class Search:
         if ledger.score(spec.baseline) is None:
             self._require_launchable_baseline()
             return Proposal(spec.baseline, Origin.BASELINE)
+        if self._baseline_is_due():
+            return Proposal(spec.baseline, Origin.BASELINE)
         for configuration in self._known_good:
             if ledger.is_open(configuration):
                 return Proposal(configuration, Origin.KNOWN_GOOD)
@@ -85,6 +87,15 @@ class Search:
             f"{message}{said}",
             hint=hint or "correct `baseline:` or `engine:` in the space file and start a new study",
         )
+
+    def _baseline_is_due(self) -> bool:
+        """So many trials have ended since the baseline was last asked for, whatever became of that."""
+        every = self._spec.budget.baseline_every
+        if every is None:
+            return False
+        ended = [result for result in self._ledger.results if result.state is not TrialState.INTERRUPTED]
+        last = max((place for place, result in enumerate(ended) if result.origin is Origin.BASELINE), default=-1)
+        return len(ended) - 1 - last >= every
 
     def _require_launchable_baseline(self) -> None:
         baseline = self._spec.baseline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -257,6 +258,17 @@ def test_a_space_of_which_everything_was_measured_ends_the_study(tmp_path: Path)
     spec = spec_of(space, baseline=Configuration({"spec": None, "graph": 32}), known_good=(), trials=None)
     assert run(spec, node, tmp_path) == "every valid configuration was measured"
     assert len(node.results) == len(set(node.configurations)) == 7
+
+
+def test_the_baseline_is_measured_again_after_so_many_trials_and_the_search_is_the_same(tmp_path: Path) -> None:
+    again, once = Node(), Node()
+    spec = spec_of(trials=13)
+    run(replace(spec, budget=replace(spec.budget, baseline_every=3)), again, tmp_path / "again")
+    run(spec, once, tmp_path / "once")
+    places = [place for place, result in enumerate(again.results) if result.origin is Origin.BASELINE]
+    assert places == [0, 4, 8, 12]
+    others = [r.configuration for r in again.results if r.origin is not Origin.BASELINE]
+    assert others == [r.configuration for r in once.results[1 : len(others) + 1]]
 
 
 def test_a_space_without_parameters_ends_after_the_baseline(tmp_path: Path) -> None:
