@@ -12,6 +12,7 @@
         ├── ServerStuck           alive, and no progress for longer than is patient
         ├── WrongServer           something else answers on the port
         ├── ServerLeftovers       processes or GPU memory remain after stopping
+        ├── NodeBusy              another's process or memory is on the trial's GPUs before the launch
         ├── LevelRefused          a concurrency level that cannot be measured, with the arithmetic
         └── LoadFailed            the client could not carry out the plan
             └── NoTokens          requests are in flight, and no token comes
@@ -104,6 +105,10 @@ class WrongServer(TrialError):
 
 
 class ServerLeftovers(TrialError):
+    pass
+
+
+class NodeBusy(TrialError):
     pass
 
 

@@ -6,14 +6,14 @@ outcome = pipeline.tune(spec, pipeline.Options(runs=Path("runs"), mlruns=Path("m
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotune import __version__, engines, preflight, recording, reporting, scoring, spacefile, study
-from autotune.domain.engine import Engine
+from autotune import __version__, client_test, engines, preflight, recording, reporting, scoring, spacefile, study
 from autotune.domain.study import StudyResult, StudySpec
 from autotune.domain.trial import Provenance, TrialRequest, TrialResult
 from autotune.errors import Interrupted, StudyStopped
@@ -52,12 +52,17 @@ def tune(spec: StudySpec, options: Options) -> Outcome:
     """Raises InputError before anything is launched; later failures are in the outcome."""
     engine = engines.get(spec.engine.name)
     node = preflight.inspect(spec, engine, tuner_python=sys.executable)
+    client = client_test.for_study(
+        spec, engine, tuner_python=sys.executable, note=lambda t: options.on_event(study.StudyEvent("note", text=t))
+    )
     folder = options.folder or RunFolder.create(
         options.runs, spec, spacefile.dump(spec.source), simulated=engine.simulated
     )
     mirror, uri = _mirror(spec, folder, options)
+    for warning in node.warnings:
+        options.on_event(study.StudyEvent("note", text=f"warning: {warning}"))
     with folder.hold():
-        session = _Session(spec, engine, node, folder, mirror, options)
+        session = _Session(spec, replace(node, facts={**node.facts, **client.facts}), folder, mirror, options, client)
         mirror.study_started(spec, folder)
         stopped, error, interrupted = _search(spec, session, options)
         result = conclude(spec, folder, stopped)
@@ -116,34 +121,45 @@ class _Session:
     def __init__(
         self,
         spec: StudySpec,
-        engine: Engine,
         node: preflight.Node,
         folder: RunFolder,
         mirror: Recorder,
         options: Options,
+        client: client_test.ClientTest,
     ) -> None:
+        engine = node.serving.engine
         provenance = Provenance(
             engine=engine.name,
-            engine_version=node.version.text,
+            engine_version="",  # of each trial's own interpreter
             simulated=engine.simulated,
             clock_rate=engine.clock_rate(spec.engine),
-            node={**node.facts, **node.version.details},
+            node=node.facts,
             tuner={"version": __version__, **preflight.tuner_commit()},
         )
-        prompts = prompt_source(spec.workload.prompts, seed=spec.seed, skip=folder.prompts_used())
+        prefix = spec.workload.prefix_tokens if spec.workload.prefix_sharing else None
+        skip = folder.prompts_used()
+        prompts = prompt_source(spec.workload.prompts, seed=spec.seed, skip=skip, prefix_tokens=prefix)
         site = TrialSite(
-            spec, engine, node.version, provenance, folder, prompts, sys.executable, on_phase=options.on_phase
+            spec,
+            node.serving,
+            provenance,
+            folder,
+            prompts,
+            sys.executable,
+            on_phase=options.on_phase,
+            client_remark=client.remark_on,
         )
         earlier = StudyResult(spec, folder.trials()).baseline
-        self._runner = TrialRunner(site, earlier.measurements if earlier is not None else ())
-        self.folder, self._mirror = folder, mirror
+        self._runner = TrialRunner(site, earlier.measurements if earlier is not None else (), folder.trials())
+        self.folder, self._mirror, self._on_event = folder, mirror, options.on_event
         self.validity = study.Validity(
-            problems=lambda configuration: engine.problems(spec.engine, node.version, configuration),
-            canonical=lambda configuration: engine.canonical(spec.engine, node.version, configuration),
+            problems=functools.partial(preflight.problems_of, spec, node.serving), canonical=node.serving.canonical
         )
 
     def evaluate(self, request: TrialRequest) -> TrialResult:
         result = self._runner.evaluate(request)
         self.folder.append(result)
+        if alarm := reporting.alarm_line(result):
+            self._on_event(study.StudyEvent("note", text=f"ALARM: {alarm}"))
         self._mirror.trial_finished(result)
         return result

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from autotune import __version__
-from autotune.cli import check, inspect_runs, run, tracking
+from autotune.cli import bench, check, init, inspect_runs, run, tracking
 from autotune.errors import AutotuneError, Interrupted
 
 app = typer.Typer(
@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("bench")(bench.bench)
+app.command("init")(init.init)
 app.command("report")(inspect_runs.report)
 app.command("export")(inspect_runs.export)
 app.command("studies")(inspect_runs.studies)

@@ -28,6 +28,8 @@ class RequestRecord:
     text: str = ""
     error: str | None = None  # None: the server finished it
     cancelled: bool = False  # by the client, at the end of the window
+    first_text_s: float | None = None  # first text, where the stream carries no counts (chunks are empty then)
+    ended_s: float | None = None  # when the answer was complete, where the stream carries no counts
 
     @property
     def ok(self) -> bool:
@@ -51,6 +53,8 @@ class LevelRun:
     window: tuple[float, float] | None
     client: ClientHealth
     in_flight_minimum: int | None = None  # lowest number in flight during the window
+    rate: float | None = None  # open loop: requests a second; `concurrency` is then the mean number in flight, rounded
+    remarks: tuple[str, ...] = ()  # what the client has to say against the level
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,32 @@ class Percentiles:
 
 
 @dataclass(frozen=True)
+class DeviceWindow:
+    """One GPU over a level's window, from `samples` readings; what the driver does not tell is None.
+
+    power_w, sm_clock_mhz, memory_clock_mhz, utilisation (share of time with a kernel running): means.
+    sm_clock_min_mhz: the lowest. temperature_c, memory_used_gib (by anyone): the highest. throttled: why the clocks
+    were held down, with the share of the readings; idling is none of these reasons.
+    """
+
+    index: int
+    name: str
+    samples: int
+    power_w: float | None = None
+    sm_clock_mhz: float | None = None
+    sm_clock_min_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    utilisation: float | None = None
+    memory_used_gib: float | None = None
+    throttled: Mapping[str, float] = field(default_factory=dict)
+
+
+ALARM = "ALARM: "
+"""How a remark begins that must be seen by whoever reads any figure of the trial."""
+
+
+@dataclass(frozen=True)
 class Measurement:
     """What one concurrency level showed. Whatever was not seen is None, never zero.
 
@@ -99,6 +129,13 @@ class Measurement:
     completion_tokens: int | None = None
     client: ClientHealth | None = None
     remarks: tuple[str, ...] = ()  # what a reader must know before using the figures
+    rate: float | None = None  # open loop: requests a second; `concurrency` is then the mean number in flight, rounded
+    devices: tuple[DeviceWindow, ...] = ()  # the trial's GPUs over the window; empty where none were read
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Without the word itself."""
+        return tuple(remark.removeprefix(ALARM) for remark in self.remarks if remark.startswith(ALARM))
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,7 @@ class SpaceCount:
     """Grid points of a space by what becomes of them; lower bounds unless `exact`.
 
     `servers`: valid configurations that differ in the server they start. `refused`: by the rule that refused them.
+    `remarked`: valid configurations by what is worth knowing of them.
     """
 
     combinations: int
@@ -135,6 +136,7 @@ class SpaceCount:
     servers: int
     refused: Mapping[str, int]
     exact: bool
+    remarked: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

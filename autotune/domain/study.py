@@ -12,10 +12,16 @@ from autotune.domain.space import SearchSpace
 from autotune.domain.trial import TrialResult, TrialState
 from autotune.domain.workload import REQUESTS_PER_SLOT, LevelPlan, MeasurementPlan, Workload
 
+ENGINE_PYTHON = "engine_python"
+"""The parameter that chooses the serving interpreter, where engine.python lists several."""
+
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """`args` keys as the file writes them, without leading dashes. `node` describes a simulated node, else empty."""
+    """`args` keys as the file writes them, without leading dashes. `node` describes a simulated node, else empty.
+
+    `pythons`: the interpreters to choose from, `python` being the first; empty where there is no choice.
+    """
 
     name: str
     python: str | None
@@ -23,6 +29,15 @@ class EngineSpec:
     args: Mapping[str, Value] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     node: Mapping[str, Value] = field(default_factory=dict)
+    pythons: tuple[str, ...] = ()
+
+    @property
+    def interpreters(self) -> tuple[str | None, ...]:
+        return self.pythons or (self.python,)
+
+
+STRATEGIES = ("greedy_tpe", "tpe", "greybox", "greedy_greybox", "surrogate")
+"""Names of the search strategies; study/strategies.py says what they do."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,7 @@ class StudySpec:
     limits: Limits = field(default_factory=Limits)
     min_requests: int = 10
     seed: int = 0
+    strategy: str = "greedy_tpe"
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def plan(self) -> MeasurementPlan:

@@ -24,14 +24,30 @@ class FailureReason(Enum):
 
     ARGUMENT_REJECTED = ("argument_rejected", Blame.CONFIGURATION)
     INVALID_COMBINATION = ("invalid_combination", Blame.CONFIGURATION)
-    OUT_OF_MEMORY = ("out_of_memory", Blame.CONFIGURATION)
+    OUT_OF_MEMORY = ("out_of_memory", Blame.CONFIGURATION)  # when is not told; in old records, whenever
+    OUT_OF_MEMORY_LOADING = ("out_of_memory_loading", Blame.CONFIGURATION)
+    OUT_OF_MEMORY_POOL = ("out_of_memory_pool", Blame.CONFIGURATION)
+    OUT_OF_MEMORY_CAPTURE = ("out_of_memory_capture", Blame.CONFIGURATION)
+    OUT_OF_MEMORY_SERVING = ("out_of_memory_serving", Blame.CONFIGURATION)
+    KV_POOL_TOO_SMALL = ("kv_pool_too_small", Blame.CONFIGURATION)
+    MAIN_MEMORY_EXHAUSTED = ("main_memory_exhausted", Blame.UNKNOWN)
+    KILLED_BY_KERNEL = ("killed_by_kernel", Blame.UNKNOWN)
+    SHARED_MEMORY_FULL = ("shared_memory_full", Blame.CIRCUMSTANCE)
     GRAPH_CAPTURE_FAILED = ("graph_capture_failed", Blame.CONFIGURATION)
     UNSUPPORTED_HARDWARE = ("unsupported_hardware", Blame.CONFIGURATION)
     COMMUNICATION_FAILED = ("communication_failed", Blame.CONFIGURATION)
+    COMMUNICATION_HUNG = ("communication_hung", Blame.UNKNOWN)
+    RENDEZVOUS_FAILED = ("rendezvous_failed", Blame.CIRCUMSTANCE)
     MODEL_MISMATCH = ("model_mismatch", Blame.CONFIGURATION)
+    MODEL_UNREADABLE = ("model_unreadable", Blame.CONFIGURATION)
+    MODEL_NOT_FOUND = ("model_not_found", Blame.CONFIGURATION)
     MISSING_DEPENDENCY = ("missing_dependency", Blame.CONFIGURATION)
+    KERNEL_BUILD_FAILED = ("kernel_build_failed", Blame.CONFIGURATION)
+    ENGINE_BUG = ("engine_bug", Blame.UNKNOWN)
+    WATCHDOG_TIMEOUT = ("watchdog_timeout", Blame.UNKNOWN)
     STUCK_STARTING = ("stuck_starting", Blame.UNKNOWN)
     STUCK_SERVING = ("stuck_serving", Blame.UNKNOWN)
+    STUCK_BUT_HEALTHY = ("stuck_but_healthy", Blame.UNKNOWN)  # its health check still says that all is well
     DIED_STARTING = ("died_starting", Blame.UNKNOWN)
     DIED_SERVING = ("died_serving", Blame.UNKNOWN)
     REQUESTS_FAILED = ("requests_failed", Blame.UNKNOWN)
@@ -39,6 +55,7 @@ class FailureReason(Enum):
     PORT_TAKEN = ("port_taken", Blame.CIRCUMSTANCE)
     WRONG_SERVER = ("wrong_server", Blame.CIRCUMSTANCE)
     LEFTOVERS = ("leftovers", Blame.CIRCUMSTANCE)
+    NODE_BUSY = ("node_busy", Blame.CIRCUMSTANCE)
     CLIENT_FAILED = ("client_failed", Blame.CIRCUMSTANCE)
 
     def __init__(self, word: str, blame: Blame) -> None:
@@ -106,12 +123,30 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Hardware:
+    """The GPUs of a node, which are taken to be alike. `architecture`: sm90, sm120. `link`: nvlink (GPU to GPU),
+    nvswitch, pcie; None where it is not known, or where there is one GPU."""
+
+    architecture: str | None = None
+    gpu_count: int = 0
+    gpu_name: str | None = None
+    gpu_memory_gib: float | None = None
+    link: str | None = None
+
+
+@dataclass(frozen=True)
 class EngineVersion:
-    """`release` compares: (0, 5, 23). `details`: versions of torch, NCCL, CUDA, kernels where they are known."""
+    """`release` compares: (0, 5, 23). `details`: versions of torch, NCCL, CUDA, kernels where they are known.
+
+    What a configuration is checked against stands beside it: `hardware`, what it is installed on, and
+    `largest_level`, the most requests that a study keeps in flight. None: not known, and nothing is refused for it.
+    """
 
     text: str
     release: tuple[int, ...]
     details: Mapping[str, str] = field(default_factory=dict)
+    hardware: Hardware | None = None
+    largest_level: int | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +170,12 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """`node_seconds`: from launch to the proof that nothing is left, on the node's clock. Times are ISO 8601, UTC."""
+    """`node_seconds`: from launch to the proof that nothing is left, on the node's clock. Times are ISO 8601, UTC.
+
+    `resolved_identity` is the same for trials whose servers ran with the same; None where the server did not say.
+    `duplicate_of`: the trial whose figures these are, as the server turned out to be that one. `proof`: what NCCL
+    said of this trial's settings (docs/nccl.md has the keys). `pretences`: what the server was told to pretend.
+    """
 
     number: int
     configuration: Configuration
@@ -153,6 +193,10 @@ class TrialResult:
     attempts: int = 1
     provenance: Provenance | None = None
     remarks: tuple[str, ...] = ()
+    resolved_identity: str | None = None
+    duplicate_of: int | None = None
+    proof: Mapping[str, str] = field(default_factory=dict)
+    pretences: tuple[str, ...] = ()
 
     def at(self, concurrency: int) -> Measurement | None:
         return next((m for m in self.measurements if m.concurrency == concurrency), None)

@@ -9,10 +9,11 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Prompt:
-    """`identity` is unique in a study: no prompt is sent twice."""
+    """`identity` is unique in a study: no prompt is sent twice. `max_tokens`: this prompt's own, if it has any."""
 
     identity: str
     text: str
+    max_tokens: int | None = None
 
 
 class PromptSource(Protocol):
@@ -31,15 +32,37 @@ class PromptSource(Protocol):
         ...
 
 
+ENDPOINTS = ("generate", "chat", "completions")
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """An open loop: requests arrive whether or not earlier ones are done. `rates` maps requests a second (on the
+    node's clock) to weights."""
+
+    rates: Mapping[float, float]
+    process: str = "poisson"
+
+    PROCESSES = ("poisson",)
+
+
 @dataclass(frozen=True)
 class Workload:
-    """`concurrency` maps each level (requests kept in flight, closed loop) to its weight in the objective."""
+    """`concurrency` maps each level (requests kept in flight, closed loop) to its weight in the objective.
+
+    `prefix_sharing`: every prompt begins with the same text of about `prefix_tokens` tokens. `arrivals`: an open loop
+    instead of, or beside, the levels.
+    """
 
     concurrency: Mapping[int, float]
     prompts: str = "coding"
     max_tokens: int = 512
     temperature: float = 0.0
     ignore_eos: bool = True
+    endpoint: str = "generate"
+    prefix_sharing: bool = False
+    prefix_tokens: int = 1024
+    arrivals: Arrivals | None = None
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -51,15 +74,22 @@ class LevelPlan:
     """`requests` complete inside the window; before it each of the `concurrency` slots runs one warm-up request.
 
     `patience_s` (seconds on the node's clock) without any new token ends the level as stuck.
+
+    With a `rate` (requests a second on the node's clock) it is an open loop: `requests` arrive inside the window,
+    `warmup_requests` before it, and `concurrency` is how many may be in flight before the rate counts as too high.
     """
 
     concurrency: int
     requests: int
     patience_s: float = 120.0
+    rate: float | None = None
+    warmup_requests: int = 0
 
     @property
     def prompts(self) -> int:
         """An upper bound on the prompts this level takes: warm-up, window, and what is in flight at its end."""
+        if self.rate is not None:
+            return 2 * self.requests + self.warmup_requests  # arrivals go on until the window's are answered
         return self.requests + 2 * self.concurrency
 
 

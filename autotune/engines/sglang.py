@@ -5,7 +5,7 @@ from __future__ import annotations
 from autotune.domain.engine import Engine, LaunchSite
 from autotune.domain.study import EngineSpec
 from autotune.engines.dialect.engine import DialectEngine
-from autotune.engines.dialect.installed import VERSION_PROGRAM
+from autotune.engines.dialect.installed import FLAGS_PROGRAM, VERSION_PROGRAM
 
 
 class SglangEngine(DialectEngine):
@@ -14,6 +14,9 @@ class SglangEngine(DialectEngine):
 
     def version_argv(self, spec: EngineSpec, tuner_python: str) -> tuple[str, ...]:
         return (spec.python or "python3", "-c", VERSION_PROGRAM)
+
+    def flags_argv(self, spec: EngineSpec) -> tuple[str, ...]:
+        return (spec.python or "python3", "-c", FLAGS_PROGRAM)
 
     def clock_rate(self, spec: EngineSpec) -> float:
         return 1.0

@@ -50,6 +50,8 @@ class SimulatedEngine(DialectEngine):
             for key in node
             if key not in _KEYS
         ]
+        if spec.pythons:
+            faults.append("engine.python may not be a list here: a simulated node has one environment, the tuner's own")
         name = node["name"]
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             faults.append(f"engine.node.name must be a lower-case word such as {DEFAULTS['name']}, but got {name!r}")

@@ -66,6 +66,8 @@ class Export:
         if self.simulated:
             rate = f" (clock rate {provenance.clock_rate:g})" if provenance is not None else ""
             lines.append(f"SIMULATED: measured on a simulated node{rate}, not on a real one")
+        if trial.pretences:
+            lines.append(f"ACCEPTANCE SIMULATED: draft tokens are accepted by decree ({', '.join(trial.pretences)})")
         if self.secrets:
             lines.append(f"secrets are left out: set {', '.join(self.secrets)}")
         return (*lines, *self.notes)

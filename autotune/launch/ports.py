@@ -6,7 +6,9 @@ import socket
 
 from autotune.errors import ServingEnvironmentError
 
-_ATTEMPTS = 50
+_ATTEMPTS = 100
+_HIGHEST = 65_535 - 10_000
+"""SGLang derives further ports from its own: its gRPC port lies 10,000 above, and must be a port too."""
 _handed_out: set[int] = set()
 
 
@@ -25,7 +27,7 @@ def free_port(host: str = "127.0.0.1") -> int:
             raise ServingEnvironmentError(
                 f"no port can be bound on {host}: {error}", hint="use an IPv4 address of this machine, e.g. 127.0.0.1"
             ) from error
-        if port not in _handed_out and not answers(host, port):
+        if port <= _HIGHEST and port not in _handed_out and not answers(host, port):
             _handed_out.add(port)
             return port
     raise ServingEnvironmentError(

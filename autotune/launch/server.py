@@ -20,6 +20,7 @@ from autotune.launch import orphans
 from autotune.launch.devices import gpu_holders, gpu_memory_used
 from autotune.launch.guard import KILL_PATIENCE_S, SETTLE_S, ProcessEntry, descendants, process_table
 from autotune.launch.link import GuardLink
+from autotune.launch.oom import oom_kills
 
 DEFAULT_GRACE_S = 15.0
 _START_PATIENCE_S = 30.0
@@ -56,6 +57,7 @@ class Server:
         self.pid = 0
         self._link = link
         self._gpu_bytes_before = gpu_bytes_before
+        self._oom_kills_before = oom_kills()
         self._failure: str | None = None
         self._exit_status: int | None = None
         self._ended: dict[str, Any] | None = None
@@ -74,6 +76,12 @@ class Server:
             # Nobody is left who could tell. A guard takes its server along by SIGKILL, the parent-death signal.
             self._exit_status = -signal.SIGKILL
         return self._exit_status
+
+    def killed_by_kernel(self) -> bool | None:
+        """Whether the kernel's OOM killer has ended a process of this control group since the server was made (see
+        `oom_kills`); None where the kernel does not say."""
+        now = oom_kills()
+        return None if now is None or self._oom_kills_before is None else now > self._oom_kills_before
 
     def log(self, limit: int = 4_000_000) -> str:
         """What it wrote so far. Of more than `limit` bytes the first quarter and the last three are kept."""

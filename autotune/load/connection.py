@@ -73,11 +73,12 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing() and not self.closed.is_set()
 
-    def send(self, request: LiveRequest, message: bytes) -> None:
+    def send(self, request: LiveRequest, message: bytes, *, since: float | None = None) -> None:
+        """`since`: the moment that counts as its sending; now, where it is left out."""
         if self._transport is None:
             raise RuntimeError("a request was sent before its connection was made")
         self._request, self._reply = request, _Reply()
-        request.mark_sent(perf_counter())
+        request.mark_sent(perf_counter() if since is None else since)
         self._transport.write(message)
 
     def abort(self) -> None:

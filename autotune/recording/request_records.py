@@ -31,6 +31,8 @@ def encode_level(run: LevelRun) -> bytes:
         "lag_p99_s": run.client.lag_p99_s,
         "cpu_share": run.client.cpu_share,
         "in_flight_minimum": run.in_flight_minimum,
+        "rate": run.rate,
+        "remarks": list(run.remarks),
     }
     lines = [head, *(_encode_request(record) for record in run.records)]
     text = "".join(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n" for line in lines)
@@ -54,6 +56,8 @@ def read_records(path: Path) -> LevelRun:
             window=None if window is None else (_seconds(window[0]), _seconds(window[1])),
             client=ClientHealth(head["lag_p99_s"], head["cpu_share"]),
             in_flight_minimum=head["in_flight_minimum"],
+            rate=head.get("rate"),
+            remarks=tuple(head.get("remarks", ())),
         )
     except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError) as error:
         raise RunFolderError(f"{path} must hold the requests of a level, but cannot be read: {error}") from error
@@ -76,8 +80,10 @@ _SAME = (
 
 def _encode_request(record: RequestRecord) -> dict[str, Any]:
     sent = _ticks(record.sent_s)
+    stamps = {"first_text": record.first_text_s, "ended": record.ended_s}
     return {
         **{name: getattr(record, name) for name in _SAME},
+        **{name: _ticks(stamp) for name, stamp in stamps.items() if stamp is not None},
         "sent": sent,
         "time_steps": _steps(sent, map(_ticks, record.chunk_times_s)),
         "token_steps": _steps(0, record.chunk_tokens),
@@ -91,6 +97,8 @@ def _decode_request(data: dict[str, Any]) -> RequestRecord:
         sent_s=_seconds(data["sent"]),
         chunk_times_s=tuple(_seconds(tick) for tick in times)[1:],
         chunk_tokens=tuple(tokens)[1:],
+        first_text_s=_seconds(data["first_text"]) if "first_text" in data else None,
+        ended_s=_seconds(data["ended"]) if "ended" in data else None,
         **{name: data[name] for name in _SAME},
     )
 

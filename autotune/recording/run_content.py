@@ -70,6 +70,8 @@ def trial_content(result: TrialResult, study: StudyResult, folder: RunFolder) ->
 
 def experiment_tags(spec: StudySpec, trials: tuple[TrialResult, ...], folder: RunFolder) -> dict[str, str]:
     tags = {"study": spec.name, "engine": spec.engine.name, "simulated": _word(folder.simulated)}
+    if pretended := sorted({pretence for trial in trials for pretence in trial.pretences}):
+        tags["acceptance_simulated"] = ", ".join(pretended)
     known = next((t.provenance for t in trials if t.provenance is not None), None)
     if known is not None:
         tags |= {"engine_version": known.engine_version, **_facts("tuner", known.tuner)}
@@ -93,6 +95,8 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
         ]
         rows.append(" | ".join(cell.replace("|", "\\|") for cell in cells))
     simulated = "**Simulated node: no figure here is a measurement of real hardware.**\n\n" if folder.simulated else ""
+    if any(trial.pretences for trial in study.trials):
+        simulated += "**Acceptance simulated: draft tokens were accepted by decree.**\n\n"
     return f"{simulated}Study `{study.spec.name}`, {study.spec.objective.metric}.\n\n" + "\n".join(
         f"| {row} |" for row in rows
     )
@@ -101,6 +105,8 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
 def trial_note(result: TrialResult, *, simulated: bool) -> str:
     """Markdown: what the levels showed, where the server runs with other than was asked, why it failed."""
     parts = ["**Simulated node: no figure here is a measurement of real hardware.**"] if simulated else []
+    if result.pretences:
+        parts.append(f"**Acceptance simulated: {', '.join(result.pretences)}.**")
     if result.score is not None:
         parts.append(f"{result.score.metric}: **{_shown(result.score.estimate)}**")
     if result.measurements:
@@ -151,6 +157,8 @@ def _metrics(result: TrialResult, study: StudyResult) -> Iterator[tuple[str, flo
     figures = [(name, value, 0) for name, value in single.items()]
     for measurement in result.measurements:
         figures += [(name, value, measurement.concurrency) for name, value in _level_figures(measurement).items()]
+    times = {key.removeprefix("allreduce_us."): text for key, text in result.proof.items() if "allreduce_us." in key}
+    figures += [("nccl_allreduce_us", float(text), int(size)) for size, text in times.items() if size.isdecimal()]
     for name, value, step in figures:
         if value is not None and math.isfinite(value):
             yield name, value, step
@@ -167,6 +175,18 @@ def _level_figures(seen: Measurement) -> dict[str, float | None]:
         "e2e_p50_s": seen.e2e_s.p50 if seen.e2e_s is not None else None,
         "e2e_p99_s": seen.e2e_s.p99 if seen.e2e_s is not None else None,
         "accept_length": seen.accept_length,
+        **_gpu_figures(seen),
+    }
+
+
+def _gpu_figures(seen: Measurement) -> dict[str, float | None]:
+    """Power of all GPUs together, which is unknown if one of them does not tell; the clock of the slowest."""
+    powers = [device.power_w for device in seen.devices]
+    known = [power for power in powers if power is not None]
+    clocks = [device.sm_clock_mhz for device in seen.devices if device.sm_clock_mhz is not None]
+    return {
+        "gpu_power_w": sum(known) if known and len(known) == len(powers) else None,
+        "gpu_sm_clock_mhz": min(clocks, default=None),
     }
 
 
@@ -191,6 +211,11 @@ def _tags(result: TrialResult, folder: RunFolder) -> dict[str, str]:
         "simulated": _word(simulated),
         NOTE_TAG: trial_note(result, simulated=simulated),
     }
+    if result.duplicate_of is not None:
+        tags["duplicate_of"] = str(result.duplicate_of)
+    if result.pretences:
+        tags["acceptance_simulated"] = ", ".join(result.pretences)
+    tags |= _facts("nccl", {key: text for key, text in result.proof.items() if not re.search(r"\.\d+", key)})
     if failure is not None:
         tags |= {"failure_reason": failure.reason.word, "failure_evidence": failure.evidence or failure.message}
     if provenance is not None:

@@ -13,6 +13,7 @@ from autotune.reporting.figures import (
     one_line,
     score_text,
 )
+from autotune.reporting.servers import state_word
 
 
 def level_line(m: Measurement) -> str:
@@ -43,7 +44,7 @@ def trial_line(trial: TrialResult, baseline: TrialResult | None) -> str:
         what = str(trial.configuration)
     else:
         what = differences_from_baseline(trial.configuration, baseline.configuration)
-    head = f"trial {trial.number:3d} | {trial.state.value:<11}"
+    head = f"trial {trial.number:3d} | {state_word(trial):<11}"
     tail = f"{duration(trial.node_seconds)} | {what}"
     if trial.failure is not None:
         return f"{head} | {reason_text(trial)} | {tail}"

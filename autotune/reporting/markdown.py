@@ -6,11 +6,15 @@ from collections.abc import Iterable
 
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import Provenance, TrialResult
+from autotune.reporting.alarms import alarms
 from autotune.reporting.command import command_text
 from autotune.reporting.figures import score_text
+from autotune.reporting.gpus import gpu_lines
 from autotune.reporting.layout import Table, as_markdown, code_block, escape
 from autotune.reporting.lines import level_line
-from autotune.reporting.stamp import stamp
+from autotune.reporting.nccl import nccl_rows
+from autotune.reporting.servers import duplicate_rows, rewrite_rows
+from autotune.reporting.stamp import acceptance_stamp, stamp
 from autotune.reporting.tables import (
     difference_rows,
     factor_rows,
@@ -33,9 +37,12 @@ def markdown_report(result: StudyResult) -> str:
         *_launch(best),
         *_section("Throughput", _throughput(result, _COLUMNS)),
         *_section("Levels", _levels(result)),
+        *_section("GPUs", _gpus(result)),
         *_section("Trials", as_markdown(trial_rows(result))),
         *_section("Factors", _factors(result)),
-        *_section("Asked for and resolved", _differences(best)),
+        *_section("NCCL", _nccl(result)),
+        *_section("Asked for and resolved", _differences(result)),
+        *_section("Configurations that are one server", as_markdown(duplicate_rows(result))),
         *_section("Trials without figures", as_markdown(failure_rows(result))),
         *_section("Remarks", _remarks(result)),
         *_section("Variables of the shell that the server did not get", _dropped(result)),
@@ -55,6 +62,9 @@ def _opening(result: StudyResult) -> list[str]:
     parts = [f"# {escape(result.spec.name)}"]
     if stamped := stamp(result):
         parts.append(f"**SIMULATED**: {stamped}.")
+    if pretended := acceptance_stamp(result):
+        parts.append(f"**ACCEPTANCE SIMULATED**: {escape(pretended)}.")
+    parts += [f"**ALARM**: {escape(alarm)}." for alarm in alarms(result.trials)]
     parts += [f"**Verdict:** {escape(verdict(result))}.", f"{counts(result)}."]
     if result.stopped_because:
         parts.append(f"Stopped: {escape(result.stopped_because)}.")
@@ -86,6 +96,16 @@ def _levels(result: StudyResult) -> str:
     return "\n\n".join(parts)
 
 
+def _gpus(result: StudyResult) -> str:
+    """Means over each level's window, of baseline and best."""
+    parts = []
+    for trial, name in _named(result):
+        if found := gpu_lines(trial):
+            lines = "\n".join(found)
+            parts.append(f"{name}, over each window:\n\n{code_block(lines)}")
+    return "\n\n".join(parts)
+
+
 def _named(result: StudyResult) -> list[tuple[TrialResult, str]]:
     """Baseline and best; one entry if they are the same."""
     found = []
@@ -102,9 +122,25 @@ def _factors(result: StudyResult) -> str:
     return f"{said}\n\n{table}" if table else ""
 
 
-def _differences(best: TrialResult | None) -> str:
-    table = as_markdown(difference_rows(best))
-    return f"Of trial {best.number}.\n\n{table}" if best and table else ""
+def _nccl(result: StudyResult) -> str:
+    """What NCCL's settings do by themselves, and what serving makes of them."""
+    table = as_markdown(nccl_rows(result))
+    said = (
+        "All-reduce times of the probe (bf16, median of the slowest rank), before the server was started, and what the "
+        "server then showed. The two need not rank alike: where another all-reduce carries the traffic, NCCL's "
+        "settings change nothing."
+    )
+    return f"{said}\n\n{table}" if table else ""
+
+
+def _differences(result: StudyResult) -> str:
+    best = result.best
+    parts = []
+    if best is not None and (table := as_markdown(difference_rows(best))):
+        parts.append(f"Of trial {best.number}.\n\n{table}")
+    if every := as_markdown(rewrite_rows(result)):
+        parts.append(f"Of all trials.\n\n{every}")
+    return "\n\n".join(parts)
 
 
 def _remarks(result: StudyResult) -> str:

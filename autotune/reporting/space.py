@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from autotune.domain.configuration import show_value
 from autotune.domain.space import FloatRange, IntRange, Parameter, SpaceCount, Values
 from autotune.domain.study import StudySpec
@@ -10,16 +12,27 @@ from autotune.reporting.figures import duration
 
 
 def space_summary(
-    spec: StudySpec, counts: SpaceCount, *, version: EngineVersion | None, tokens_per_second: float
+    spec: StudySpec, counts: SpaceCount, *, versions: Mapping[str, EngineVersion], tokens_per_second: float
 ) -> str:
-    """Plain text. `tokens_per_second` of one request is an assumption of the reader's, and is shown as one."""
+    """Plain text. `versions` by interpreter, empty if none is known. `tokens_per_second` of one request is an
+    assumption of the reader's, and is shown as one."""
     lines = [f"study      {spec.name}"]
-    lines.append(f"engine     {spec.engine.name} {version.text if version is not None else '(version unknown)'}")
+    lines += _engine(spec, versions)
     lines.append(f"model      {spec.engine.model}")
     lines.append(f"baseline   {spec.baseline}")
     lines.extend(f"known good {config}" for config in spec.known_good)
     lines += ["", *_parameters(spec), "", *_sizes(counts), "", *_levels(spec, tokens_per_second)]
     return "\n".join(lines)
+
+
+def _engine(spec: StudySpec, versions: Mapping[str, EngineVersion]) -> list[str]:
+    """One line; with several interpreters, one for each, as they may have different versions."""
+    shown = {python or "": (python, versions.get(python or "")) for python in spec.engine.interpreters}
+    return [
+        f"engine     {spec.engine.name} {version.text if version is not None else '(version unknown)'}"
+        + (f"   {python}" if len(shown) > 1 else "")
+        for python, version in shown.values()
+    ]
 
 
 def _parameters(spec: StudySpec) -> list[str]:
@@ -50,6 +63,7 @@ def _sizes(counts: SpaceCount) -> list[str]:
     lines = [f"configurations {bound}{counts.valid:,} valid of {counts.combinations:,} combinations on the grid"]
     lines.append(f"               {bound}{counts.servers:,} different servers")
     lines.extend(f"  refused {number:>7,}  {rule}" for rule, number in counts.refused.items())
+    lines.extend(f"  remark  {number:>7,}  {rule}" for rule, number in counts.remarked.items())
     return lines
 
 

@@ -18,6 +18,7 @@ from autotune.reporting.figures import (
     with_interval,
 )
 from autotune.reporting.layout import Table, as_text
+from autotune.reporting.servers import state_word
 
 
 def throughput_table(result: StudyResult, limit: int = 8) -> str:
@@ -52,9 +53,10 @@ def throughput_rows(result: StudyResult, limit: int = 8) -> Table:
 
 
 def _best_first(result: StudyResult) -> list[TrialResult]:
-    """The baseline, then the others by score."""
+    """The baseline, then the others by score, each server once."""
     baseline = result.baseline
-    others = [(t.score.estimate.value, -t.number, t) for t in result.complete if t is not baseline and t.score]
+    measured = [trial for trial in result.complete if trial.duplicate_of is None]
+    others = [(t.score.estimate.value, -t.number, t) for t in measured if t is not baseline and t.score]
     ranked = [t for _value, _order, t in sorted(others, key=lambda item: item[:2], reverse=True)]
     return ([baseline] if baseline else []) + ranked
 
@@ -66,7 +68,7 @@ def trial_rows(result: StudyResult) -> Table:
         (
             str(t.number),
             t.origin.value,
-            t.state.value,
+            state_word(t),
             score_text(t.score),
             MISSING if t is result.baseline else change_text(t, result.baseline),
             duration(t.node_seconds),
@@ -105,6 +107,8 @@ def _reference(trial: TrialResult, earlier: list[TrialResult]) -> tuple[TrialRes
 def _factor_row(trial: TrialResult, reference: TrialResult, change: Change) -> tuple[str, ...]:
     if trial.failure is not None:
         effect = trial.failure.reason.word
+    elif trial.duplicate_of is not None and trial.duplicate_of == reference.number:
+        effect = "the same server"
     else:
         ratio = ratio_of(trial, reference)
         half = None if ratio is None else _relative_half_width(trial, reference)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import TrialState
+from autotune.reporting.alarms import alarms
 from autotune.reporting.command import command_text
 from autotune.reporting.figures import duration, score_text
 from autotune.reporting.layout import as_text
-from autotune.reporting.stamp import stamp
+from autotune.reporting.nccl import nccl_table
+from autotune.reporting.servers import duplicate_rows
+from autotune.reporting.stamp import acceptance_stamp, stamp
 from autotune.reporting.tables import difference_rows, factor_table, failures_table, throughput_table
 from autotune.reporting.verdict import verdict
 
@@ -19,12 +22,17 @@ def terminal_report(result: StudyResult) -> str:
     parts = [f"study {result.spec.name}: {counts(result)}"]
     if stamped := stamp(result):
         parts.append(f"SIMULATED: {stamped}")
+    if pretended := acceptance_stamp(result):
+        parts.append(f"ACCEPTANCE SIMULATED: {pretended}")
+    parts += [f"ALARM: {alarm}" for alarm in alarms(result.trials)]
     parts.append(f"verdict: {verdict(result)}")
     if result.stopped_because:
         parts.append(f"stopped: {result.stopped_because}")
     best = result.best
     parts += _titled("output throughput, tok/s (95 % intervals)", throughput_table(result, _COLUMNS))
     parts += _titled("factors, each against an earlier trial that differs in it alone", factor_table(result))
+    parts += _titled("NCCL: all-reduce times of the probe, and what serving made of them", nccl_table(result))
+    parts += _titled("configurations that are one server", as_text(duplicate_rows(result)))
     parts += _titled("trials without figures", failures_table(result))
     if best is not None:
         parts += _titled(f"trial {best.number}: asked for and resolved", as_text(difference_rows(best)))

@@ -11,7 +11,8 @@ from autotune.reporting.figures import ratio_of, score_text
 def verdict(result: StudyResult) -> str:
     """`trial 7 beats the baseline by 7.1 % ± 1.3`, or what else there is to say; `[simulated]` in front where it
     is so."""
-    return ("[simulated] " if result.simulated else "") + _sentence(result)
+    pretended = "[acceptance simulated] " if any(trial.pretences for trial in result.trials) else ""
+    return ("[simulated] " if result.simulated else "") + pretended + _sentence(result)
 
 
 def caution(result: StudyResult) -> str:

@@ -11,8 +11,10 @@ from autotune.scoring.window import Floats
 
 
 def ttft_s(requests: Sequence[RequestRecord]) -> Floats:
-    """From sending to the first chunk that carries a token."""
-    return _array([stamps[0] - request.sent_s for request, stamps, _counts in _streams(requests)])
+    """From sending to the first chunk that carries a token, or to the first text where a stream has no counts."""
+    counted = [stamps[0] - request.sent_s for request, stamps, _counts in _streams(requests)]
+    uncounted = [r.first_text_s - r.sent_s for r in requests if r.first_text_s is not None and not r.chunk_times_s]
+    return _array(counted + uncounted)
 
 
 def itl_s(requests: Sequence[RequestRecord]) -> Floats:
@@ -38,15 +40,15 @@ def tpot_s(requests: Sequence[RequestRecord]) -> Floats:
 
 def e2e_s(requests: Sequence[RequestRecord]) -> Floats:
     """From sending to the end of the stream."""
-    return _array([request.chunk_times_s[-1] - request.sent_s for request in requests if request.chunk_times_s])
+    return _array([end - request.sent_s for request in requests if (end := _end(request)) is not None])
 
 
 def per_request_rate(requests: Sequence[RequestRecord]) -> float | None:
     """Mean over the requests of completion tokens / E2E latency, tok/s."""
     rates = [
-        request.completion_tokens / (request.chunk_times_s[-1] - request.sent_s)
+        request.completion_tokens / (end - request.sent_s)
         for request in requests
-        if request.completion_tokens and request.chunk_times_s and request.chunk_times_s[-1] > request.sent_s
+        if request.completion_tokens and (end := _end(request)) is not None and end > request.sent_s
     ]
     return float(np.mean(rates)) if rates else None
 
@@ -65,6 +67,10 @@ def summary(samples: Floats, scale: float = 1.0) -> Percentiles | None:
         return None
     p50, p95, p99 = (float(value) * scale for value in np.percentile(samples, (50, 95, 99)))
     return Percentiles(mean=float(samples.mean()) * scale, p50=p50, p95=p95, p99=p99, count=int(samples.size))
+
+
+def _end(request: RequestRecord) -> float | None:
+    return request.chunk_times_s[-1] if request.chunk_times_s else request.ended_s
 
 
 def _streams(requests: Sequence[RequestRecord]) -> list[tuple[RequestRecord, Floats, Floats]]:

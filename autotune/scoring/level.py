@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autotune.domain.measurement import LevelRun, Measurement, RequestRecord
 from autotune.scoring import latency
 from autotune.scoring.interval import Throughput, throughput
-from autotune.scoring.window import answered_inside, chunks_inside, ended_inside, tokens_inside
+from autotune.scoring.window import answered_inside, arrived_inside, chunks_inside, ended_inside, has_end, tokens_inside
 
 _BUSY_CLIENT = 0.8  # of one core: beyond it the client itself may be what is slow
 
@@ -18,13 +18,19 @@ def measure(run: LevelRun) -> Measurement:
 
     Throughput counts every completion token stamped inside the window. Requests are counted that ended inside it,
     and latencies, rates and the accept length look only at those of them that were sent inside it too; warm-up and
-    cancelled requests are left out of all but the throughput.
+    cancelled requests are left out of all but the throughput. In an open loop the requests that arrived inside the
+    window are counted instead, however late they ended.
     """
     window = run.window
     if window is None or window[1] <= window[0]:
-        return Measurement(run.concurrency, 0, 0, client=run.client, remarks=(_no_window(run), *_client_remarks(run)))
-    ended = ended_inside(run.records, window)
-    good = answered_inside(ended, window)
+        remarks = (*run.remarks, _no_window(run), *_client_remarks(run))
+        return Measurement(run.concurrency, 0, 0, client=run.client, remarks=remarks, rate=run.rate)
+    if run.rate is None:
+        ended = ended_inside(run.records, window)
+        good = answered_inside(ended, window)
+    else:
+        ended = arrived_inside(run.records, window)
+        good = tuple(request for request in ended if request.ok and has_end(request))
     e2e = latency.e2e_s(good)
     tokens = tokens_inside(run.records, window)
     shown: Throughput | None = None
@@ -46,11 +52,14 @@ def measure(run: LevelRun) -> Measurement:
         accept_length=latency.accept_length(good),
         completion_tokens=tokens or None,
         client=run.client,
-        remarks=(*_window_remarks(run, shown), *_request_remarks(ended), *_client_remarks(run)),
+        remarks=(*run.remarks, *_window_remarks(run, shown), *_request_remarks(ended), *_client_remarks(run)),
+        rate=run.rate,
     )
 
 
 def _no_window(run: LevelRun) -> str:
+    if run.window is None and run.rate is not None:
+        return f"the window never opened at {run.rate:g} requests/s: no throughput"
     if run.window is None:
         return f"in flight never reached {run.concurrency}: no window, hence no throughput"
     return "the window has no length: no throughput"
@@ -73,6 +82,8 @@ def _request_remarks(requests: Sequence[RequestRecord]) -> list[str]:
         most_common, _count = Counter(failed).most_common(1)[0]
         remarks.append(f"{len(failed)} of {total} requests failed, mostly: {most_common}")
     good = [request for request in requests if request.ok]
+    if uncounted := sum(request.ended_s is not None and not request.chunk_times_s for request in good):
+        remarks.append(f"the streams of {uncounted} of {total} requests carry no token counts: each counts at its end")
     if silent := sum(request.completion_tokens is None for request in good):
         remarks.append(f"the server did not count the tokens of {silent} of {total} requests")
     other = sum(request.completion_tokens not in (None, request.requested_tokens) for request in good)

@@ -19,7 +19,8 @@ Floats = NDArray[np.float64]
 
 def tokens_inside(records: Iterable[RequestRecord], window: Window) -> int:
     """Completion tokens whose chunk was stamped inside the window, of every record: warm-up requests and cancelled
-    ones kept the server just as busy. A chunk that straddles the start counts whole, at its stamp."""
+    ones kept the server just as busy. A chunk that straddles the start counts whole, at its stamp. An answer whose
+    stream carried no counts counts whole at its end."""
     return sum(_tokens_at(record, window[1]) - _tokens_at(record, window[0]) for record in records)
 
 
@@ -28,6 +29,8 @@ def chunks_inside(records: Iterable[RequestRecord], window: Window) -> int:
 
 
 def _tokens_at(record: RequestRecord, moment: float) -> int:
+    if record.ended_s is not None and not record.chunk_times_s:
+        return (record.completion_tokens or 0) if record.ended_s <= moment else 0
     stamped = zip(record.chunk_times_s, record.chunk_tokens, strict=True)
     return max((tokens for stamp, tokens in stamped if stamp <= moment), default=0)
 
@@ -61,10 +64,23 @@ def ended_inside(records: Iterable[RequestRecord], window: Window) -> tuple[Requ
     )
 
 
+def arrived_inside(records: Iterable[RequestRecord], window: Window) -> tuple[RequestRecord, ...]:
+    """Requests that arrived inside the window, whenever they ended: what an open loop counts. Counting by ends would
+    leave out the slowest."""
+    return tuple(r for r in records if not r.warmup and not r.cancelled and window[0] <= r.sent_s < window[1])
+
+
 def answered_inside(ended: Iterable[RequestRecord], window: Window) -> tuple[RequestRecord, ...]:
     """Of those the ones that were also sent inside the window, ended well, and streamed something."""
-    return tuple(r for r in ended if r.ok and r.chunk_times_s and window[0] <= r.sent_s)
+    return tuple(r for r in ended if r.ok and has_end(r) and window[0] <= r.sent_s)
+
+
+def has_end(record: RequestRecord) -> bool:
+    """Whether it is known when the answer was complete."""
+    return bool(record.chunk_times_s) or record.ended_s is not None
 
 
 def _last_seen(record: RequestRecord) -> float:
-    return record.chunk_times_s[-1] if record.chunk_times_s else record.sent_s
+    if record.chunk_times_s:
+        return record.chunk_times_s[-1]
+    return record.ended_s if record.ended_s is not None else record.sent_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ FIELD_NAMES = {
 _TYPES: dict[str, Any] = {"str": str, "int": int, "float": float, "json": json.loads}
 
 
+@functools.cache
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="launch_server.py", description="A simulated node that takes the flags of an SGLang 0.5.9 server."

@@ -137,7 +137,42 @@ NVLINK_X8 = NodeDescription(
     memory=Memory(gpu_gib=178.0),
 )
 
-NODES: Mapping[str, NodeDescription] = MappingProxyType({node.name: node for node in (RTX_PRO_6000_X8, NVLINK_X8)})
+ONE_CARD_8B = NodeDescription(
+    name="one-card-8b",
+    about="one 24 GiB card with a dense model of 8 billion parameters; invented, fitted to nothing",
+    gpus=1,
+    sm=89,
+    nvlink=False,
+    step=StepCosts(
+        fixed_ms=18.5,
+        allreduce_ms=0.0,
+        allreduce_exponent=0.3,
+        expert_ms=0.0,
+        token_ms=0.055,
+        untuned_factor=1.0,
+        fusion_saving=0.0,
+        expert_overlap=1.0,
+        graph_excess=0.04,
+        kv_us_per_token=0.14,
+    ),
+    speculation=SpeculationCosts(verify_v1_ms=2.4, verify_v2_ms=1.1, draft_step_ms=0.9, v1_token_ms=0.02),
+    acceptance=Acceptance(first=0.7, depth_decay=0.93, sibling_exponent=0.6),
+    backends=_frozen({"flashinfer": 1.0, "triton": 0.97, "torch_native": 2.0}),
+    memory=Memory(
+        gpu_gib=23.6,
+        weights_gib_total=15.1,
+        draft_gib=0.9,
+        kv_bytes_per_token=131072,
+        activation_mib_per_token=0.15,
+    ),
+    experts=1,
+    experts_per_token=0,
+    context_length=32768,
+)
+
+NODES: Mapping[str, NodeDescription] = MappingProxyType(
+    {node.name: node for node in (RTX_PRO_6000_X8, NVLINK_X8, ONE_CARD_8B)}
+)
 
 
 def node_named(name: str) -> NodeDescription:

@@ -107,6 +107,30 @@ def compose(text: str, whole: Place, path: str, faults: Faults) -> Node | None:
     return _Growth(text, whole, faults).node(root, path)
 
 
+def texts(text: str, source: str) -> list[Any]:
+    """Any YAML (a compose file, a manifest) as mappings, lists and texts, one item a document; every scalar is the
+    text that stands there. Raises SpaceFileError."""
+    faults, found = Faults(), []
+    line = 0
+    for document in re.split(r"^---.*$", text, flags=re.MULTILINE):
+        padded = "\n" * line + document  # so that a fault names the line of the whole text
+        line += document.count("\n")
+        if not re.sub(r"^\s*#.*$", "", document, flags=re.MULTILINE).strip():
+            continue
+        node = compose(padded, Place(0, 0, 0, source), "", faults)
+        found.append(_texts(node))
+    faults.raise_if_any()
+    return found
+
+
+def _texts(node: Node | None) -> Any:
+    if isinstance(node, Table):
+        return {entry.key.text: _texts(entry.node) for entry in node}
+    if isinstance(node, Listing):
+        return [_texts(item) for item in node.items]
+    return "" if node is None else node.text
+
+
 def _placed(whole: Place, line: int, column: int) -> Place:
     return whole if whole.rank else Place(whole.rank, line, column, whole.file)
 

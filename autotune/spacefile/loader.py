@@ -9,8 +9,8 @@ from typing import Any
 
 from autotune.domain.configuration import Value
 from autotune.domain.space import Constraint, SearchSpace
-from autotune.domain.study import EngineSpec, StudySpec
-from autotune.spacefile import configurations, core_yaml, fields, parameters, sections
+from autotune.domain.study import ENGINE_PYTHON, EngineSpec, StudySpec
+from autotune.spacefile import configurations, core_yaml, fields, interpreters, parameters, sections
 from autotune.spacefile.conditions import Names, check, expression
 from autotune.spacefile.overrides import apply, switch_engine
 from autotune.spacefile.tree import Entry, Faults, Node, Place, Scalar, Table, shown
@@ -28,6 +28,7 @@ KEYS = (
     "objective",
     "budget",
     "limits",
+    "search",
 )
 
 
@@ -131,6 +132,7 @@ class _Reading:
         if root.get("study") is None:
             faults.add(whole, "study is missing", hint="it names the run folder: `study: my-model`")
         engine = self.engine(check_engine)
+        interpreters.complete(root, engine, faults)
         space, names = self.space(engine)
         baseline = configurations.read_baseline(root.get("baseline"), names, faults)
         good_nodes = fields.items_of(root.get("known_good"), "known_good", faults)
@@ -139,6 +141,7 @@ class _Reading:
         objective = sections.objective(root.get("objective"), whole, faults)
         budget = sections.budget(root.get("budget"), whole, faults)
         limits = sections.limits(root.get("limits"), whole, faults)
+        strategy = sections.strategy(root.get("search"), whole, faults)
         seed = self.scalar("seed", fields.natural, StudySpec.seed)
         made = StudySpec(
             name=name,
@@ -152,6 +155,7 @@ class _Reading:
             limits=limits,
             min_requests=min_requests,
             seed=seed,
+            strategy=strategy,
         )
         return _with_source(made)
 
@@ -171,8 +175,10 @@ class _Reading:
     def space(self, engine: EngineSpec) -> tuple[SearchSpace | None, Names]:
         """The space; None where its parameters or constraints have faults."""
         before = len(self.faults)
-        drafts = parameters.read(self.root.get("parameters"), self.faults)
+        chosen = interpreters.draft(engine, self.root, self.faults)
+        drafts = [*([chosen] if chosen else []), *parameters.read(self.root.get("parameters"), self.faults)]
         fixed = {sections.underscored(name): value for name, value in engine.args.items()}
+        fixed.update(interpreters.fixed(engine))
         names = Names({draft.name: draft.domain for draft in drafts}, fixed)
         for draft in drafts:
             self.clash(draft, engine, fixed)
@@ -218,7 +224,7 @@ def _with_source(spec: StudySpec) -> StudySpec:
         "study": spec.name,
         "seed": spec.seed,
         "engine": sections.engine_plain(spec.engine),
-        "parameters": {parameter.name: parameters.plain(parameter) for parameter in spec.space.parameters},
+        "parameters": {p.name: parameters.plain(p) for p in spec.space.parameters if p.name != ENGINE_PYTHON},
         "constraints": [str(constraint) for constraint in spec.space.constraints],
         "baseline": fields.plain(spec.baseline),
         "known_good": [fields.plain(good) for good in spec.known_good],
@@ -226,5 +232,6 @@ def _with_source(spec: StudySpec) -> StudySpec:
         "objective": {"metric": spec.objective.metric},
         "budget": {name: fields.plain(value) for name, value in asdict(spec.budget).items()},
         "limits": asdict(spec.limits),
+        "search": {"strategy": spec.strategy},
     }
     return replace(spec, source=source)

@@ -8,9 +8,9 @@ from typing import Any
 
 from autotune.domain.configuration import Value
 from autotune.domain.measurement import Objective
-from autotune.domain.study import Budget, EngineSpec, Limits, StudySpec
-from autotune.domain.workload import Workload
-from autotune.spacefile import fields
+from autotune.domain.study import STRATEGIES, Budget, EngineSpec, Limits, StudySpec
+from autotune.domain.workload import ENDPOINTS, Workload
+from autotune.spacefile import fields, interpreters
 from autotune.spacefile.fields import UNSET, Key
 from autotune.spacefile.tree import Faults, Node, Place, Scalar, Table, nearest, shown
 
@@ -38,9 +38,23 @@ def _metric(node: Node) -> str:
     return metric
 
 
+def _strategy(node: Node) -> str:
+    name = fields.text(node)
+    if name not in STRATEGIES:
+        raise fields.refuse(node, " or ".join(STRATEGIES), nearest(name, STRATEGIES))
+    return name
+
+
+def _endpoint(node: Node) -> str:
+    endpoint = fields.text(node)
+    if endpoint not in ENDPOINTS:
+        raise fields.refuse(node, " or ".join(ENDPOINTS), nearest(endpoint, ENDPOINTS))
+    return endpoint
+
+
 ENGINE: Mapping[str, Key] = {
     "name": Key(fields.text),
-    "python": Key(fields.optional(fields.text), None),
+    "python": Key(interpreters.read, None),
     "model": Key(fields.text),
     "args": Key(_whole, None),
     "env": Key(_whole, None),
@@ -53,6 +67,9 @@ WORKLOAD: Mapping[str, Key] = {
     "temperature": Key(fields.not_negative, Workload.temperature),
     "ignore_eos": Key(fields.boolean, Workload.ignore_eos),
     "min_requests": Key(fields.count, StudySpec.min_requests),
+    "endpoint": Key(_endpoint, Workload.endpoint),
+    "prefix_sharing": Key(fields.boolean, Workload.prefix_sharing),
+    "prefix_tokens": Key(fields.count, Workload.prefix_tokens),
 }
 OBJECTIVE: Mapping[str, Key] = {"metric": Key(_metric, Objective.metric)}
 BUDGET: Mapping[str, Key] = {
@@ -60,6 +77,7 @@ BUDGET: Mapping[str, Key] = {
     "hours": Key(fields.optional(fields.positive), None),
     "baseline_every": Key(fields.optional(fields.count), None),
 }
+SEARCH: Mapping[str, Key] = {"strategy": Key(_strategy, StudySpec.strategy)}
 LIMITS: Mapping[str, Key] = {
     "silence_s": Key(fields.positive, Limits.silence_s),
     "start_s": Key(fields.positive, Limits.start_s),
@@ -70,9 +88,12 @@ LIMITS: Mapping[str, Key] = {
 
 def engine(node: Node | None, whole: Place, faults: Faults) -> EngineSpec:
     keys = fields.section(node, "engine", ENGINE, whole, faults)
+    python = keys["python"]
+    pythons = python if isinstance(python, tuple) else ()
     return EngineSpec(
         name=keys["name"] or "",
-        python=keys["python"],
+        python=pythons[0] if pythons else python,
+        pythons=pythons,
         model=keys["model"] or "",
         args=_arguments(fields.table_of(keys["args"], "engine.args", faults), faults),
         env=_environment(fields.table_of(keys["env"], "engine.env", faults), faults),
@@ -131,10 +152,24 @@ def underscored(argument: str) -> str:
 
 def workload(node: Node | None, whole: Place, faults: Faults) -> tuple[Workload, int]:
     """The workload, and how few requests a level may have."""
+    arrivals = node.entry("arrivals") if isinstance(node, Table) else None
+    if arrivals is not None and isinstance(node, Table):
+        hint = "`autotune bench --rate` measures a server in an open loop"
+        faults.add(arrivals.key.place, "arrivals are not measured by a study yet", hint=hint)
+        node = Table(node.place, node.path, [entry for entry in node if entry is not arrivals])
     keys = fields.section(node, "workload", WORKLOAD, whole, faults)
     at = node.place if node is not None else whole
     levels = _concurrency(keys["concurrency"], at, faults)
-    made = Workload(levels, keys["prompts"], keys["max_tokens"], float(keys["temperature"]), keys["ignore_eos"])
+    made = Workload(
+        levels,
+        keys["prompts"],
+        keys["max_tokens"],
+        float(keys["temperature"]),
+        keys["ignore_eos"],
+        keys["endpoint"],
+        keys["prefix_sharing"],
+        keys["prefix_tokens"],
+    )
     return made, keys["min_requests"]
 
 
@@ -185,10 +220,14 @@ def limits(node: Node | None, whole: Place, faults: Faults) -> Limits:
     return Limits(**{name: float(seconds) for name, seconds in keys.items()})
 
 
+def strategy(node: Node | None, whole: Place, faults: Faults) -> str:
+    return str(fields.section(node, "search", SEARCH, whole, faults)["strategy"])
+
+
 def engine_plain(spec: EngineSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
-        "python": fields.plain(spec.python),
+        "python": list(spec.pythons) or fields.plain(spec.python),
         "model": spec.model,
         "args": fields.plain(spec.args),
         "env": dict(spec.env),
@@ -204,4 +243,7 @@ def workload_plain(made: Workload, min_requests: int) -> dict[str, Any]:
         "temperature": made.temperature,
         "ignore_eos": made.ignore_eos,
         "min_requests": min_requests,
+        "endpoint": made.endpoint,
+        "prefix_sharing": made.prefix_sharing,
+        "prefix_tokens": made.prefix_tokens,
     }

@@ -41,6 +41,7 @@ def run_study(
     # Here, so that whoever imports this room does not wait for Optuna.
     from autotune.study.journal import open_journal
     from autotune.study.sampler import Sampler, quiet
+    from autotune.study.strategies import proposer
 
     def tell(event: StudyEvent) -> None:
         if on_event is not None:
@@ -55,12 +56,13 @@ def run_study(
         search = Search(spec, ledger, note)
         # A resumed study must not draw again what it drew at its start.
         sampler = Sampler(ledger, seed=spec.seed + len(history))
+        chosen = proposer(spec, ledger, sampler, spec.strategy)
         failures = 0
         while True:
             ended = spent(spec.budget, ledger.results)
             if ended is not None:
                 return ended
-            proposal = search.next(sampler)
+            proposal = search.next(chosen)
             if isinstance(proposal, Exhausted):
                 return proposal.reason
             request = _request(ledger, proposal)

@@ -6,7 +6,6 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from autotune.domain.configuration import Configuration
 from autotune.domain.study import StudySpec
@@ -15,14 +14,12 @@ from autotune.errors import StudyStopped
 from autotune.study.greedy import next_greedy
 from autotune.study.ledger import Ledger, score_of
 from autotune.study.moves import Rules, every_configuration, neighbours, random_configuration
+from autotune.study.proposer import Proposer
+from autotune.study.strategies import GREEDY_FIRST
 
 RANDOM_DRAWS = 300
 ENUMERATED = 50_000
 """Assignments looked through before a space counts as too large to say that all of it was measured."""
-
-
-class Proposer(Protocol):
-    def propose(self) -> Configuration | None: ...
 
 
 @dataclass(frozen=True)
@@ -66,9 +63,10 @@ class Search:
                 return Proposal(configuration, Origin.KNOWN_GOOD)
         if not spec.space.parameters:
             return Exhausted("the space has no parameters: nothing to measure but what the file names")
-        greedy = next_greedy(ledger, spec.baseline, self._known_good)
-        if greedy is not None:
-            return Proposal(greedy, Origin.GREEDY)
+        if spec.strategy in GREEDY_FIRST:
+            greedy = next_greedy(ledger, spec.baseline, self._known_good)
+            if greedy is not None:
+                return Proposal(greedy, Origin.GREEDY)
         sampled = sampler.propose()
         if sampled is not None:
             return Proposal(sampled, Origin.SAMPLER)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from autotune.domain.engine import Engine
 from autotune.domain.measurement import Measurement, RequestRecord
 from autotune.domain.trial import Blame, Failure, FailureReason, TrialState
 from autotune.errors import (
     LevelRefused,
     LoadFailed,
+    NodeBusy,
     NoTokens,
     ServerDied,
     ServerLeftovers,
@@ -22,10 +25,13 @@ _MAX_FAILED_SHARE = 0.05
 _REASONS: tuple[tuple[type[TrialError], FailureReason], ...] = (
     (WrongServer, FailureReason.WRONG_SERVER),
     (ServerLeftovers, FailureReason.LEFTOVERS),
+    (NodeBusy, FailureReason.NODE_BUSY),
     (LevelRefused, FailureReason.LEVEL_REFUSED),
-    (NoTokens, FailureReason.STUCK_SERVING),
     (LoadFailed, FailureReason.CLIENT_FAILED),
 )
+
+_NOT_SAID = (FailureReason.DIED_STARTING, FailureReason.DIED_SERVING)
+_ZOMBIE_HINT = "old versions do not notice that a scheduler is gone or hangs: see the trial's log"
 
 
 class RequestsFailed(TrialError):
@@ -52,20 +58,50 @@ def refuse_failed_requests(measurement: Measurement, records: tuple[RequestRecor
         )
 
 
-def explain(error: TrialError, engine: Engine, *, exit_status: int | None, log: str, ready: bool) -> Failure:
+@dataclass(frozen=True)
+class Scene:
+    """What is found where a trial failed. `exit_status`: None while the server lives. `healthy`: what its health
+    check said; `killed_by_kernel`: whether the kernel's OOM killer was at work; None where nobody asked or knows."""
+
+    exit_status: int | None = None
+    log: str = ""
+    ready: bool = False
+    killed_by_kernel: bool | None = None
+    healthy: bool | None = None
+
+
+def explain(error: TrialError, engine: Engine, scene: Scene) -> Failure:
     """A server that has ended explains more than the client that noticed: its log comes first."""
-    if isinstance(error, ServerDied) or (exit_status is not None and not isinstance(error, ServerLeftovers)):
-        status = error.exit_status if isinstance(error, ServerDied) else exit_status
-        if not log.strip() and isinstance(error, ServerDied):  # it never ran: the message is all there is
+    log = scene.log
+    if isinstance(error, ServerDied) or (scene.exit_status is not None and not isinstance(error, ServerLeftovers)):
+        status = error.exit_status if isinstance(error, ServerDied) else scene.exit_status
+        if not log.strip() and isinstance(error, ServerDied) and status is None:  # it never ran
             return Failure(FailureReason.DIED_STARTING, error.message, error.message, error.hint, status)
-        return engine.diagnose(status, log, ready=ready)
+        return engine.diagnose(status, log, ready=scene.ready, killed_by_kernel=scene.killed_by_kernel)
     if isinstance(error, RequestsFailed):
         return Failure(FailureReason.REQUESTS_FAILED, error.message, error.evidence)
-    if isinstance(error, ServerStuck):
-        reason = FailureReason.STUCK_SERVING if ready else FailureReason.STUCK_STARTING
-        return Failure(reason, error.message, _last_line(log), error.hint)
+    if isinstance(error, ServerStuck | NoTokens):
+        return _stuck(error, engine, scene)
     reason = next(reason for kind, reason in _REASONS if isinstance(error, kind))
-    return Failure(reason, error.message, _last_line(log) if reason is FailureReason.STUCK_SERVING else "", error.hint)
+    return Failure(reason, error.message, "", error.hint)
+
+
+def asks_for_health(error: TrialError) -> bool:
+    """Whether the answer of the health check tells one reason of `error` from another."""
+    return isinstance(error, NoTokens)
+
+
+def _stuck(error: TrialError, engine: Engine, scene: Scene) -> Failure:
+    """A server may outlive what has made it useless: a scheduler that died, a collective operation that hangs."""
+    found = engine.diagnose(None, scene.log, ready=scene.ready, killed_by_kernel=scene.killed_by_kernel, alive=True)
+    if found.reason not in _NOT_SAID:
+        return replace(found, message=f"{error.message}: {found.message}")
+    last = _last_line(scene.log)
+    if scene.healthy:
+        message = f"{error.message}; its health check still said that all is well"
+        return Failure(FailureReason.STUCK_BUT_HEALTHY, message, last, error.hint or _ZOMBIE_HINT)
+    reason = FailureReason.STUCK_SERVING if scene.ready else FailureReason.STUCK_STARTING
+    return Failure(reason, error.message, last, error.hint)
 
 
 def state_after(failures: list[Failure]) -> TrialState:

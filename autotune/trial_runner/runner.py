@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 from autotune.domain.engine import Engine, LaunchSite
-from autotune.domain.measurement import Measurement
+from autotune.domain.measurement import LevelRun, Measurement
+from autotune.domain.serving import Serving
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import (
     Blame,
     Difference,
-    EngineVersion,
     Failure,
     LaunchCommand,
     Origin,
@@ -25,10 +29,12 @@ from autotune.domain.trial import (
     TrialResult,
     TrialState,
 )
-from autotune.domain.workload import PromptSource
+from autotune.domain.workload import LevelPlan, MeasurementPlan, PromptSource
 from autotune.errors import TrialError
 from autotune.launch import (
     Control,
+    GpuChoice,
+    GpuWatch,
     Readiness,
     Server,
     await_ready,
@@ -37,10 +43,15 @@ from autotune.launch import (
     short_tmpdir,
     start,
 )
+from autotune.launch.collectives import AllReduceAnswer, AllReduceProbe, time_allreduce
 from autotune.load import Clock, run_level
 from autotune.recording import RunFolder
-from autotune.scoring import measure, score
-from autotune.trial_runner.failures import explain, refuse_failed_requests, state_after
+from autotune.scoring import acceptance_alarms, measure, score
+from autotune.trial_runner import hygiene
+from autotune.trial_runner.failures import Scene, asks_for_health, explain, refuse_failed_requests, state_after
+from autotune.trial_runner.hygiene import WatchedLevel
+from autotune.trial_runner.identity import KnownServers, duplicate_remark
+from autotune.trial_runner.proof import Prover
 
 HOST = "127.0.0.1"
 HTTP_OK = 200
@@ -53,20 +64,27 @@ class TrialSite:
     """All that stays the same from trial to trial."""
 
     spec: StudySpec
-    engine: Engine
-    version: EngineVersion
-    provenance: Provenance
+    serving: Serving
+    provenance: Provenance  # its version and the version's details are those of each trial's own interpreter
     folder: RunFolder
     prompts: PromptSource
     tuner_python: str
     shell: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     on_phase: Callable[[str], None] = lambda _phase: None
+    gpu_watch: Callable[[GpuChoice, Callable[[str], None]], GpuWatch] = GpuWatch
+    ask_allreduce: Callable[[AllReduceProbe], AllReduceAnswer] = time_allreduce
+    client_remark: Callable[[LevelRun], str | None] = lambda _run: None  # what the client's own test has against it
+
+    @property
+    def engine(self) -> Engine:
+        return self.serving.engine
 
 
 @dataclass
 class _Attempt:
     """What one launch has shown so far; filled as it goes, so that a failure keeps what came before it."""
 
+    served_name: str = ""
     command: LaunchCommand | None = None
     startup_seconds: float | None = None
     resolved: ResolvedArguments | None = None
@@ -75,6 +93,15 @@ class _Attempt:
     remarks: list[str] = field(default_factory=list)
     failure: Failure | None = None
     interrupted: bool = False
+    gpus: GpuWatch | None = None  # None where the server takes no GPU of the node
+    repeats_hopeless: bool = False
+    identity: str | None = None  # of what the server runs with
+    original: TrialResult | None = None  # the trial that measured this very server before
+    proof: Mapping[str, str] = field(default_factory=dict)
+
+    def note(self, remark: str) -> None:
+        if remark not in self.remarks:
+            self.remarks.append(remark)
 
     @property
     def ready(self) -> bool:
@@ -84,9 +111,14 @@ class _Attempt:
 class TrialRunner:
     """`baseline` holds the baseline's measurements once they exist; a weighted_speedup needs them."""
 
-    def __init__(self, site: TrialSite, baseline: Sequence[Measurement] = ()) -> None:
+    def __init__(
+        self, site: TrialSite, baseline: Sequence[Measurement] = (), history: Sequence[TrialResult] = ()
+    ) -> None:
+        """`history`: the trials that the study has recorded so far."""
         self._site = site
         self._baseline = tuple(baseline)
+        self._known = KnownServers(history)
+        self._prover = Prover(site.spec, site.engine, site.folder.path, site.ask_allreduce)
         self._rate = site.engine.clock_rate(site.spec.engine)
 
     def evaluate(self, request: TrialRequest) -> TrialResult:
@@ -101,7 +133,9 @@ class TrialRunner:
             failures.append(attempt.failure)
             if attempt.failure.reason.blame is Blame.CONFIGURATION:
                 break
-        return self._result(request, attempt, failures, started=started, clock=clock)
+        result = self._result(request, attempt, failures, started=started, clock=clock)
+        self._known.add(result)
+        return result
 
     def _attempt(self, request: TrialRequest, number: int) -> _Attempt:
         """The one catch site: what a trial can do wrong becomes `attempt.failure`; a bug of ours flies on."""
@@ -109,7 +143,7 @@ class TrialRunner:
         try:
             self._serve(request, number, attempt)
         except TrialError as error:
-            attempt.failure = explain(error, self._site.engine, exit_status=None, log="", ready=attempt.ready)
+            attempt.failure = explain(error, self._site.engine, Scene(ready=attempt.ready))
         except KeyboardInterrupt:
             attempt.interrupted = True
         return attempt
@@ -117,9 +151,14 @@ class TrialRunner:
     def _serve(self, request: TrialRequest, number: int, attempt: _Attempt) -> None:
         spec, engine = self._site.spec, self._site.engine
         place = LaunchSite(HOST, free_port(HOST), _served_name(request), self._site.tuner_python)
-        asked = engine.command(spec.engine, self._site.version, request.configuration, place)
+        attempt.served_name = place.served_name
+        asked = self._site.serving.command(request.configuration, place)
+        attempt.gpus = self._free_gpus(asked, attempt)
+        if not self._communicates(asked, attempt):
+            return
         tmpdir = short_tmpdir()
         attempt.command = complete_environment(asked, self._site.shell, tmpdir=tmpdir)
+        attempt.remarks += [f"acceptance simulated: {pretence}" for pretence in engine.pretences(asked)]
         name = "server.log" if number == 1 else f"server-{number}.log"
         log_path = self._site.folder.trial_folder(request.number) / name
         self._site.on_phase("launching")
@@ -127,17 +166,62 @@ class TrialRunner:
         with server, Control(HOST, place.port) as control:
             try:
                 self._await_ready(server, control, place.served_name, attempt)
+                if attempt.gpus is not None:
+                    attempt.gpus.serving(lambda: [pid for pid, _name in server.descendants()])
                 self._read_back(control, request.number, number, attempt)
-                self._measure(server, place.port, request.number, attempt)
+                if not self._is_known(request, attempt):
+                    self._measure(server, place.port, request.number, attempt)
             except TrialError as error:
-                status = _settled_status(server)
-                attempt.failure = explain(error, engine, exit_status=status, log=server.log(), ready=attempt.ready)
+                attempt.failure = explain(error, engine, self._scene(error, server, control, attempt))
             self._site.on_phase("stopping")
             report = server.stop(grace_s=spec.limits.stop_grace_s)
+        if attempt.gpus is not None:
+            attempt.gpus.confirm_gone()
         if report.killed and attempt.failure is None:
             attempt.remarks.append(
                 f"had to be killed: it did not stop within {spec.limits.stop_grace_s:g} s of SIGTERM"
             )
+
+    def _communicates(self, asked: LaunchCommand, attempt: _Attempt) -> bool:
+        """Proves the NCCL settings before a model is loaded; False where they fail."""
+        if not self._prover.is_due(asked):
+            return True
+        self._site.on_phase("proving NCCL")
+        proven = self._prover.prove(asked, self._site.shell)
+        attempt.proof, attempt.failure = proven.proof, proven.failure
+        attempt.remarks += proven.remarks
+        if proven.failure is not None:
+            attempt.command = complete_environment(asked, self._site.shell, tmpdir=Path(tempfile.gettempdir()))
+        return proven.failure is None
+
+    def _is_known(self, request: TrialRequest, attempt: _Attempt) -> bool:
+        """Whether the server turned out to be one whose figures the study has."""
+        if attempt.command is None or attempt.resolved is None:
+            return False
+        engine = self._site.engine
+        attempt.identity = engine.resolved_identity(attempt.command, attempt.resolved)
+        attempt.original = self._known.original(
+            request, attempt.identity, self._site.spec.plan(), simulated=engine.simulated
+        )
+        if attempt.original is not None:
+            attempt.remarks.append(duplicate_remark(attempt.original))
+        return attempt.original is not None
+
+    def _free_gpus(self, asked: LaunchCommand, attempt: _Attempt) -> GpuWatch | None:
+        """The GPUs that the command will take, once they are idle. Raises NodeBusy."""
+        positions = self._site.engine.gpus(asked)
+        if positions is None:
+            return None
+        setting = {**self._site.shell, **asked.environment}.get("CUDA_VISIBLE_DEVICES")
+        watch = self._site.gpu_watch(GpuChoice(setting, positions), attempt.note)
+        watch.await_free(self._site.on_phase)
+        return watch
+
+    def _scene(self, error: TrialError, server: Server, control: Control, attempt: _Attempt) -> Scene:
+        status, healthy = _settled_status(server), None
+        if status is None and asks_for_health(error):
+            healthy = control.get(self._site.engine.endpoints.health).status == HTTP_OK
+        return Scene(status, server.log(), attempt.ready, server.killed_by_kernel(), healthy)
 
     def _await_ready(self, server: Server, control: Control, served_name: str, attempt: _Attempt) -> None:
         endpoints, limits = self._site.engine.endpoints, self._site.spec.limits
@@ -174,6 +258,7 @@ class TrialRunner:
     def _measure(self, server: Server, port: int, trial: int, attempt: _Attempt) -> None:
         plan, engine = self._site.spec.plan(), self._site.engine
         cap = engine.request_cap(attempt.resolved) if attempt.resolved is not None else None
+        speculation = engine.speculation(attempt.resolved) if attempt.resolved is not None else None
 
         def ended() -> str | None:
             status = server.exit_status()
@@ -181,25 +266,66 @@ class TrialRunner:
 
         for level in plan.levels:
             self._site.on_phase(f"C={level.concurrency}")
-            prompts = self._site.prompts
-            self._site.folder.note_prompts(prompts.position + level.prompts)  # before: a killed study repeats none
+            seen = self._pass(port, plan, level, ended, attempt)
+            attempt.measurements.append(seen.measurement)
+            self._site.folder.write_records(trial, seen.run)
+            if seen.disturbed:
+                refuse_failed_requests(seen.measurement, seen.run.records)
+                seen = self._again(trial, plan, level, seen, attempt, partial(self._pass, port, plan, level, ended))
+                self._site.folder.write_records(trial, seen.run)
+            measurement = seen.measurement
+            if cap is not None and cap < level.concurrency:
+                remark = f"the server runs {cap} requests at once: the other {level.concurrency - cap} wait in line"
+                measurement = replace(measurement, remarks=(*measurement.remarks, remark))
+            alarms, own = acceptance_alarms(seen.run, speculation), self._site.client_remark(seen.run)
+            measurement = replace(measurement, remarks=(*measurement.remarks, *alarms, *([own] if own else [])))
+            attempt.measurements[-1] = measurement
+            refuse_failed_requests(measurement, seen.run.records)
+
+    def _again(
+        self,
+        trial: int,
+        plan: MeasurementPlan,
+        level: LevelPlan,
+        first: WatchedLevel,
+        attempt: _Attempt,
+        once_more: Callable[[_Attempt], WatchedLevel],
+    ) -> WatchedLevel:
+        """A disturbed level, measured once more if that can be; what stands of the two."""
+        promised = hygiene.promised_prompts(self._site.spec, trial)
+        why_not = hygiene.why_no_repeat(
+            plan, level, self._site.prompts, promised=promised, hopeless=attempt.repeats_hopeless
+        )
+        if why_not:
+            return hygiene.unrepeated(first, why_not)
+        attempt.measurements[-1] = hygiene.unrepeated(first, "the second time did not come to its end").measurement
+        self._site.on_phase(f"C={level.concurrency} again")
+        second = once_more(attempt)
+        attempt.repeats_hopeless = bool(second.disturbed)
+        return hygiene.settled(first, second)
+
+    def _pass(
+        self, port: int, plan: MeasurementPlan, level: LevelPlan, ended: Callable[[], str | None], attempt: _Attempt
+    ) -> WatchedLevel:
+        """One level, once, with an eye on the GPUs."""
+        folder, prompts = self._site.folder, self._site.prompts
+        folder.note_prompts(prompts.position + level.prompts)  # before: a killed study repeats none
+        sampler = attempt.gpus.sampler() if attempt.gpus is not None else None
+        with sampler or nullcontext():
+            began_s = time.monotonic()
             run = run_level(
                 HOST,
                 port,
-                wire=engine.wire,
+                wire=self._site.engine.wire_for(self._site.spec.workload.endpoint, attempt.served_name),
                 plan=plan,
                 level=level,
                 prompts=prompts,
                 clock=Clock(rate=self._rate, alive=ended),
             )
-            self._site.folder.note_prompts(prompts.position)
-            self._site.folder.write_records(trial, run)
-            measurement = measure(run)
-            if cap is not None and cap < level.concurrency:
-                remark = f"the server runs {cap} requests at once: the other {level.concurrency - cap} wait in line"
-                measurement = replace(measurement, remarks=(*measurement.remarks, remark))
-            attempt.measurements.append(measurement)
-            refuse_failed_requests(measurement, run.records)
+        folder.note_prompts(prompts.position)
+        if sampler is not None and sampler.problem:
+            attempt.note(f"the trial's GPUs were not watched all the time: {sampler.problem}")
+        return hygiene.watched(run, measure(run), sampler, began_s=began_s, rate=self._rate)
 
     def _result(
         self, request: TrialRequest, attempt: _Attempt, failures: list[Failure], *, started: datetime, clock: float
@@ -211,7 +337,8 @@ class TrialRunner:
         else:
             state = TrialState.COMPLETE
         spec = self._site.spec
-        measurements = tuple(attempt.measurements)
+        original = attempt.original if state is TrialState.COMPLETE else None
+        measurements = tuple(attempt.measurements) if original is None else original.measurements
         is_baseline = request.origin is Origin.BASELINE and state is TrialState.COMPLETE
         if is_baseline and not self._baseline:
             self._baseline = measurements
@@ -236,9 +363,17 @@ class TrialRunner:
             score=scored,
             failure=attempt.failure,
             attempts=max(1, len(failures) + (attempt.failure is None)),
-            provenance=self._site.provenance,
+            provenance=self._provenance(request),
             remarks=(*attempt.remarks, *(earlier if attempt.failure is None else earlier[:-1])),
+            resolved_identity=attempt.identity,
+            duplicate_of=None if original is None else original.number,
+            proof=attempt.proof,
+            pretences=() if attempt.command is None else self._site.engine.pretences(attempt.command),
         )
+
+    def _provenance(self, request: TrialRequest) -> Provenance:
+        known, version = self._site.provenance, self._site.serving.version(request.configuration)
+        return replace(known, engine_version=version.text, node={**known.node, **version.details})
 
 
 def _served_name(request: TrialRequest) -> str:

@@ -119,6 +119,29 @@ def test_nothing_is_known_against_a_plain_configuration_and_much_against_nonsens
         assert next(iter(nonsense)).replace("_", "-") in problem.replace("_", "-")
 
 
+def test_remarks_are_lines_and_nothing_is_remarked_on_a_plain_configuration(engine: Engine) -> None:
+    for version in VERSIONS:
+        assert engine.remarks(spec(engine), version, Configuration({"attention_backend": "triton"})) == ()
+        for values in CONFIGURATIONS:
+            assert all(
+                isinstance(line, str) and line for line in engine.remarks(spec(engine), version, Configuration(values))
+            )
+
+
+def test_a_name_that_no_version_has_is_told_without_asking_a_parser(engine: Engine) -> None:
+    (told,) = engine.disproved(spec(engine), VERSIONS[0], {"no_such_flag": (1,), "attention_backend": ("triton",)}, "")
+    assert "no-such-flag" in told
+
+
+@pytest.mark.parametrize("printed", ["garbage", "[]", '{"sglang": "1"}', '{"sglang": "1", "version": "1", "flags": 3}'])
+def test_what_is_no_answer_of_the_parser_is_refused_with_a_hint(engine: Engine, printed: str) -> None:
+    argv = engine.flags_argv(spec(engine))
+    assert all(isinstance(word, str) and word for word in argv)
+    with pytest.raises(ServingEnvironmentError) as caught:
+        engine.disproved(spec(engine), VERSIONS[0], {}, printed)
+    assert caught.value.hint
+
+
 def test_paths_are_paths_and_the_abort_body_is_json(engine: Engine) -> None:
     endpoints = engine.endpoints
     for path in (endpoints.health, endpoints.identity, *endpoints.server_info, endpoints.flush, endpoints.abort):
@@ -190,5 +213,5 @@ def test_a_huge_log_is_diagnosed_from_its_ends(engine: Engine) -> None:
     traffic = '[2026-11-29 15:23:05] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 200 OK\n' * 100_000
     died = "Scheduler hit an exception: Traceback (most recent call last):\n  File\nRuntimeError: CUDA out of memory\n"
     failure = engine.diagnose(-9, engine.endpoints.ready_line + "\n" + traffic + died, ready=True)
-    assert failure.reason.word == "out_of_memory"
+    assert failure.reason.word == "out_of_memory_serving"
     assert len(failure.evidence) < 2000

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 from autotune.domain.engine import StreamEvent
 
@@ -45,6 +45,7 @@ class Sent:
 
 class ReferenceWire:
     path = "/generate"
+    headers: ClassVar[dict[str, str]] = {}
 
     def body(self, prompt: str, max_tokens: int, *, temperature: float, ignore_eos: bool, rid: str) -> bytes:
         return json.dumps({"prompt": prompt, "tokens": max_tokens, "rid": rid}).encode()

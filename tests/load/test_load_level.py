@@ -13,7 +13,7 @@ from reference_server import Behaviour, ReferenceWire, Sent, ServerThread
 from autotune.domain.measurement import LevelRun, RequestRecord
 from autotune.domain.workload import LevelPlan, MeasurementPlan
 from autotune.errors import LevelRefused, LoadFailed, NoTokens
-from autotune.load import Clock, generator, prompt_source, run_level
+from autotune.load import Clock, prompt_source, run_level, session
 
 
 def measure(
@@ -203,7 +203,7 @@ def test_a_server_that_closes_after_each_answer_is_measured_and_the_gap_is_repor
 
 
 def test_a_level_whose_first_requests_all_fail_ends_at_once_without_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "DEATH_NOTICE_S", 0.1)
+    monkeypatch.setattr(session, "DEATH_NOTICE_S", 0.1)
     with ServerThread(Behaviour(fault=lambda n: "status 503")) as thread:
         run = measure(thread.port, LevelPlan(3, 300))
     assert len(run.records) == 6
@@ -212,7 +212,7 @@ def test_a_level_whose_first_requests_all_fail_ends_at_once_without_a_window(mon
 
 
 def test_a_level_with_too_many_failures_ends_early_and_returns_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "DEATH_NOTICE_S", 0.1)
+    monkeypatch.setattr(session, "DEATH_NOTICE_S", 0.1)
     with ServerThread(Behaviour(fault=lambda n: "drop" if n >= 20 else None)) as thread:
         run = measure(thread.port, LevelPlan(4, 100))
     assert sum(record.error is not None for record in run.records) == 11
@@ -221,7 +221,7 @@ def test_a_level_with_too_many_failures_ends_early_and_returns_what_there_is(mon
 
 
 def test_a_port_that_nobody_listens_on_is_told_by_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "DEATH_NOTICE_S", 0.1)
+    monkeypatch.setattr(session, "DEATH_NOTICE_S", 0.1)
     run = measure(free_port(), LevelPlan(2, 10))
     assert len(run.records) == 4
     assert all("no connection" in str(record.error) for record in run.records)
@@ -244,7 +244,7 @@ def test_a_server_that_dies_while_requests_hang_ends_the_level_at_once() -> None
 
 
 def test_silence_of_all_requests_ends_the_level_after_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "SHORTEST_PATIENCE_S", 0.2)
+    monkeypatch.setattr(session, "SHORTEST_PATIENCE_S", 0.2)
     with (
         ServerThread(Behaviour(fault=lambda n: "silent" if n >= 6 else None)) as thread,
         pytest.raises(NoTokens, match=r"no token for \d+ s while 3 requests are in flight \(patience 20 s\)"),
@@ -253,7 +253,7 @@ def test_silence_of_all_requests_ends_the_level_after_the_patience(monkeypatch: 
 
 
 def test_one_starved_request_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "SHORTEST_PATIENCE_S", 0.1)
+    monkeypatch.setattr(session, "SHORTEST_PATIENCE_S", 0.1)
     with ServerThread(Behaviour(fault=lambda n: "silent" if n == 2 else None)) as thread:
         run = measure(thread.port, LevelPlan(3, 15, patience_s=0.1))
     assert [str(record.error)[:12] for record in run.records if record.error] == ["no token for"]

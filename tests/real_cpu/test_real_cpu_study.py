@@ -66,6 +66,19 @@ def test_what_sglang_refuses_is_infeasible_with_its_own_line_as_evidence(study: 
         assert trial["failure"]["evidence"]
 
 
+def test_a_draft_with_a_random_head_raises_the_alarm_and_fails_nothing(study: Any) -> None:
+    folder, _summary, stderr = study
+    drafted = [t for t in by(folder, speculative_algorithm="EAGLE3") if t["state"] == "complete"]
+    assert drafted
+    for trial in drafted:
+        for measurement in trial["measurements"]:
+            assert any(remark.startswith("ALARM: accept length 1.0") for remark in measurement["remarks"])
+        assert f"ALARM: trial {trial['number']}, levels 1 and 4: accept length 1.0" in stderr
+    others = [t for t in trials(folder) if t["configuration"].get("speculative_algorithm") != "EAGLE3"]
+    assert not any("ALARM" in remark for t in others for m in t["measurements"] for remark in m["remarks"])
+    assert "**ALARM**: trial" in (folder / "runs" / "latest" / "report.md").read_text()
+
+
 def test_nothing_is_left_running(study: Any) -> None:
     assert study
     assert processes_naming(str(KIT / "venv")) == []

@@ -13,7 +13,7 @@ from programs import autotune, environment, processes_naming, small_space, start
 from autotune.launch import free_port
 from autotune.simulated_node.truth import steady_throughput
 
-MEAN_PROMPT_TOKENS = 100
+MEAN_PROMPT_TOKENS = 290  # of the bundled prompts, as the node counts them
 
 
 def run_small(folder: Path, *more: str) -> "subprocess.CompletedProcess[str]":

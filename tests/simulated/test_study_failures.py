@@ -33,10 +33,10 @@ def run_faulty(folder: Path, faults: dict[str, Any], *more: str) -> tuple[int, d
 @pytest.mark.parametrize(
     ("faults", "reasons"),
     [
-        ({"die_at_start": "oom"}, {"out_of_memory", "graph_capture_failed"}),
+        ({"die_at_start": "oom"}, {"out_of_memory_capture"}),
         ({"die_at_start": "exception"}, {"died_starting"}),
-        ({"die_after_requests": 6}, {"died_serving"}),
-        ({"hang_after_requests": 6}, {"stuck_serving"}),
+        ({"die_after_requests": 6}, {"engine_bug"}),
+        ({"hang_after_requests": 6}, {"stuck_but_healthy"}),
         ({"hang_at_start": True}, {"stuck_starting"}),
         ({"serve_as": "another-model"}, {"wrong_server"}),
         ({"error_rate": 0.5}, {"requests_failed"}),

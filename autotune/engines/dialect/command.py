@@ -10,8 +10,9 @@ from autotune.domain.engine import LaunchSite
 from autotune.domain.study import EngineSpec
 from autotune.domain.trial import EngineVersion
 from autotune.engines.dialect import speculation
-from autotune.engines.dialect.flag_table import FlagTable, table_for
-from autotune.engines.dialect.knobs import Knob, carrier, flag_words, underscored, variable_text
+from autotune.engines.dialect.flag_table import table_for
+from autotune.engines.dialect.knobs import Knob, flag_words, variable_text
+from autotune.engines.dialect.translation import Name, Translation, translation
 
 
 @dataclass(frozen=True)
@@ -22,51 +23,53 @@ class Asked:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def named(spec: EngineSpec, version: EngineVersion, configuration: Mapping[str, object]) -> dict[str, object]:
-    """Fixed and chosen arguments by the names of the space file, the chosen ones over the fixed ones.
-
-    An alias (speculative-draft-model) stands under the name of its flag.
-    """
-    table = table_for(version.release)
-    merged: dict[str, object] = {}
-    for name, value in (*spec.args.items(), *configuration.items()):
-        merged[concept(name, table)] = value
-    return merged
-
-
 def canonical(spec: EngineSpec, version: EngineVersion, configuration: Configuration) -> Configuration:
     """Without what has no effect beside the rest, so that all spellings of one server come out the same.
 
     What is unset stays (None): it may stand against a fixed argument.
     """
-    table = table_for(version.release)
-    is_dead = speculation.dead(named(spec, version, configuration), version.release)
-    return configuration.without(*(name for name in configuration if is_dead(concept(name, table))))
+    return translation(spec, version).canonical(configuration)
 
 
 def asked_of_server(spec: EngineSpec, version: EngineVersion, configuration: Configuration) -> Asked:
     """The fixed arguments, the configuration over them, without the dead ones and with the derived ones."""
-    table, release = table_for(version.release), version.release
-    everything = named(spec, version, configuration)
-    is_dead = speculation.dead(everything, release)
-    flags: dict[str, tuple[Knob, object]] = {}
-    variables: dict[str, str] = dict(spec.env)
-    for name, value in (*spec.args.items(), *configuration.items()):
-        if is_dead(concept(name, table)):
-            continue
-        knob = carrier(name, release)
-        if knob.variable:
-            text = variable_text(knob, value)
-            variables.pop(knob.variable, None)
-            if text is not None:
-                variables[knob.variable] = text
-        else:
-            flags[table.main(knob.flag)] = (knob, value)
+    read = translation(spec, version)
+    everything = read.asked(configuration)
+    dead, is_dead_fixed = read.dead(everything, configuration).names, read.dead_fixed(everything)
+    collected = _Collected(read)
+    for written, value in spec.args.items():
+        if not is_dead_fixed(read.name(written).concept):
+            collected.put(read.name(written), value)
+    for written, value in configuration.items():
+        if written not in dead:
+            collected.put(read.name(written), value)
     derived = speculation.derived_draft_tokens(everything)
     if derived is not None:
-        knob = carrier(speculation.DRAFT_TOKENS, release)
-        flags[table.main(knob.flag)] = (knob, derived)
-    return Asked(flags, variables)
+        collected.put(read.name(speculation.DRAFT_TOKENS), derived)
+    return Asked(collected.flags, collected.variables)
+
+
+class _Collected:
+    """Later entries take the place of earlier ones of the same flag, or of another flag for the same concept."""
+
+    def __init__(self, read: Translation) -> None:
+        self.flags: dict[str, tuple[Knob, object]] = {}
+        self.variables: dict[str, str] = dict(read.spec.env)
+        self._concepts: dict[str, str] = {}
+
+    def put(self, name: Name, value: object) -> None:
+        if name.knob.lacking:
+            return  # refused before any launch
+        if name.knob.variable:
+            text = variable_text(name.knob, value)
+            self.variables.pop(name.knob.variable, None)
+            if text is not None:
+                self.variables[name.knob.variable] = text
+            return
+        for other in [t for t, c in self._concepts.items() if c == name.concept and t != name.target]:
+            del self.flags[other], self._concepts[other]
+        self.flags[name.target] = (name.knob, value)
+        self._concepts[name.target] = name.concept
 
 
 def arguments(asked: Asked, spec: EngineSpec, version: EngineVersion, site: LaunchSite) -> tuple[str, ...]:
@@ -81,10 +84,3 @@ def arguments(asked: Asked, spec: EngineSpec, version: EngineVersion, site: Laun
     for main, (knob, value) in asked.flags.items():
         words += flag_words(knob, table.flag(main), value)
     return tuple(words)
-
-
-def concept(name: str, table: FlagTable) -> str:
-    """The name of the space file for any spelling of one argument."""
-    plain = underscored(name)
-    flag = table.flag("--" + plain.replace("_", "-"))
-    return underscored(flag.name) if flag is not None else plain

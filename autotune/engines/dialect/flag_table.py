@@ -1,8 +1,9 @@
 """SGLang's command line by version: which flags there are, what they take, which words they accept.
 
-One file for each version in `flags/`: {"version", "flags": {flag: {"kind", "choices"?, "aliases"?}}}. kind is
-switch (present or absent), toggle (present, or its `--no-` form), int, float, text, or ints, floats, texts (several
-words behind one flag). Read off the argument definitions of the published wheels. A new version is one more file.
+One file for each version in `flags/`: {"version", "flags": {flag: {"kind", "choices"?, "aliases"?}}, "variables"?}.
+kind is switch (present or absent), toggle (present, or its `--no-` form), int, float, text, or ints, floats, texts
+(several words behind one flag). `variables` are the names of the environment that this version reads, where they are
+known. Read off the source of the published wheels by `scripts/flag_tables`; a new version is one more file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from typing import Any
 
 Release = tuple[int, ...]
 
@@ -37,10 +39,11 @@ class Flag:
 
 @dataclass(frozen=True)
 class FlagTable:
-    """`flags` by every spelling."""
+    """`flags` by every spelling. `variables` is empty where this version's are not known."""
 
     version: str
     flags: Mapping[str, Flag] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
 
     def flag(self, spelling: str) -> Flag | None:
         return self.flags.get(spelling)
@@ -61,13 +64,30 @@ def known_releases() -> tuple[Release, ...]:
 def table_for(release: Release) -> FlagTable:
     """The newest table that is not newer than `release`; the oldest one for anything older than all."""
     older = [known for known in known_releases() if known <= release]
-    raw = json.loads(_files()[older[-1] if older else known_releases()[0]])
+    return read_table(json.loads(_files()[older[-1] if older else known_releases()[0]]))
+
+
+def read_table(raw: Mapping[str, Any]) -> FlagTable:
+    """A table in the shape of the files. Raises KeyError, TypeError or AttributeError for any other shape."""
     flags: dict[str, Flag] = {}
     for name, entry in raw["flags"].items():
         flag = Flag(name, entry["kind"], tuple(entry.get("choices", ())), tuple(entry.get("aliases", ())))
         for spelling in (name, *flag.aliases):
             flags[spelling] = flag
-    return FlagTable(raw["version"], flags)
+    return FlagTable(raw["version"], flags, frozenset(raw.get("variables", ())))
+
+
+@cache
+def lifetime(spelling: str) -> tuple[str, str] | None:
+    """The first and the last known version that have this flag; None if none has."""
+    having = [table_for(release).version for release in known_releases() if table_for(release).flag(spelling)]
+    return (having[0], having[-1]) if having else None
+
+
+@cache
+def all_variables() -> frozenset[str]:
+    """Names of the environment that any known version reads."""
+    return frozenset[str]().union(*(table_for(release).variables for release in known_releases()))
 
 
 @cache

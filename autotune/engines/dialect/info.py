@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from autotune.domain.secrets import is_secret
 from autotune.domain.trial import Difference, LaunchCommand, ResolvedArguments
 from autotune.engines.dialect.flag_table import FlagTable, Release, known_releases, release_of, table_for
 from autotune.engines.dialect.knobs import underscored
@@ -51,6 +53,14 @@ _GRAPH_BACKENDS = {
     for what in ("max_bs", "bs")
     for suffix, phase in (("", "decode"), ("_decode", "decode"), ("_prefill", "prefill"))
 }
+_VOLATILE = frozenset({"random_seed", "max_total_num_tokens", "max_req_input_len", "dist_init_addr", "status"})
+_VOLATILE_ENDING = re.compile(r"(^|_)(port|ports|pid|uptime|startup_time|start_time|timestamp|ipc_name)$")
+"""What differs from one start of a server to the next: drawn at random, taken as it was free, or left over of the
+memory. What was asked for by name is kept all the same."""
+
+_PRETENCES = "SGLANG_SIMULATE_"
+"""Variables under which a server accepts draft tokens by decree: for tests of SGLang, never for a real figure."""
+
 _SPECULATIVE_CAP = 48
 """What every speculative server runs at once when it is not told; a study with higher levels measures this cap."""
 
@@ -114,6 +124,60 @@ def differences(command: LaunchCommand, answer: ResolvedArguments) -> tuple[Diff
         elif known and not _same(words, value):
             found.append(Difference(name, " ".join(words) or "true", _show(value)))
     return (*found, *_unasked(command, asked, answer))
+
+
+def resolved_identity(command: LaunchCommand, answer: ResolvedArguments) -> str:
+    """16 hexadecimal digits, the same for two launches exactly if their servers run with the same.
+
+    Of: the program, the resolved arguments without what every start has of its own, the arguments that the server
+    does not report (as they were asked), and the environment that the space chose. Errs towards telling apart.
+    """
+    table = table_for(release_of(answer.version or "") or known_releases()[-1])
+    words = dict(_asked_words(command, table))
+    asked = {name for name in words if name not in _OURS}
+    told_otherwise = {place for places in _FIELDS.values() if places[0] in answer.values for place in places[1:]}
+    told_otherwise |= {name for name, places in _FIELDS.items() if places[0] in answer.values and places[0] != name}
+    values = {
+        name: value
+        for name, value in answer.values.items()
+        if not name.startswith(INTERNAL) and name not in told_otherwise and name not in _OURS - {"model_path"}
+    }
+    values = {name: value for name, value in values.items() if name in asked or not _is_volatile(name)}
+    if not values.get("speculative_algorithm"):  # nothing is drafted, whatever the draft's arguments say
+        values = {name: value for name, value in values.items() if not name.startswith("speculative_")}
+        asked = {name for name in asked if not name.startswith("speculative_")}
+    unreported = {
+        name: words[name]
+        for name in asked
+        if not _lookup(name, table, answer.values)[0] and not is_secret(name, " ".join(words[name]))
+    }
+    program = list(itertools.takewhile(lambda word: not word.startswith("--"), command.argv))
+    chosen = {name: value for name, value in command.chosen.items() if not is_secret(name, value)}
+    everything = {
+        "program": program,
+        "version": answer.version,
+        "resolved": values,
+        "asked": unreported,
+        "chosen": chosen,
+    }
+    text = json.dumps(everything, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def pretences(command: LaunchCommand) -> tuple[str, ...]:
+    """What the chosen environment makes the server pretend: `SGLANG_SIMULATE_ACC_LEN=2.0`."""
+    return tuple(f"{name}={value}" for name, value in sorted(command.chosen.items()) if name.startswith(_PRETENCES))
+
+
+def _is_volatile(name: str) -> bool:
+    """Also where it is an object of such things: `startup_time.load_weight`."""
+    return name in _VOLATILE or any(_VOLATILE_ENDING.search(part) for part in name.split("."))
+
+
+def _asked_words(command: LaunchCommand, table: FlagTable) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for flag, words in _flags(command.argv):
+        name, joined, attached = flag.partition("=")
+        yield underscored(table.main(name)), (attached, *words) if joined else words
 
 
 def _unasked(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autotune.domain.trial import EngineVersion
-from autotune.engines.dialect.flag_table import known_releases, release_of, table_for
+from autotune.engines.dialect.flag_table import FlagTable, known_releases, read_table, release_of, table_for
 from autotune.errors import ServingEnvironmentError
 
 # Package metadata only: importing sglang takes half a minute, and fails where a GPU library is missing.
@@ -27,6 +27,46 @@ for distribution in metadata.distributions():
         found[key] = distribution.version
 print(json.dumps(found))
 """
+
+# Builds the parser that the server itself uses, and prints it in the shape of a flag table. Imports sglang, hence slow.
+FLAGS_PROGRAM = """\
+import argparse, json, sys
+sys.path = [entry for entry in sys.path if entry]
+from importlib import metadata
+from sglang.srt.server_args import ServerArgs
+parser = argparse.ArgumentParser()
+ServerArgs.add_cli_args(parser)
+flags = {}
+for action in parser._actions:
+    words = [word for word in action.option_strings if word.startswith("--") and not word.startswith("--no-")]
+    words += [word for word in action.option_strings if word.startswith("--no-") and not words]
+    if not words or words[0] == "--help":
+        continue
+    kind = {int: "int", float: "float"}.get(action.type, "text")
+    if isinstance(action, argparse.BooleanOptionalAction):
+        kind = "toggle"
+    elif action.nargs == 0:
+        kind = "switch"
+    elif action.nargs in ("+", "*") or isinstance(action.nargs, int):
+        kind += "s"
+    flags[words[0]] = {"kind": kind, "aliases": words[1:]}
+    if action.choices and kind not in ("switch", "toggle"):
+        flags[words[0]]["choices"] = [str(choice) for choice in action.choices]
+print(json.dumps({"sglang": metadata.version("sglang"), "version": metadata.version("sglang"), "flags": flags}))
+"""
+
+
+def parse_flags(stdout: str) -> FlagTable:
+    """`stdout` of FLAGS_PROGRAM: the installed parser as a table. Raises ServingEnvironmentError for anything else."""
+    found = _last_object(stdout)
+    try:
+        table = read_table(found or {})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ServingEnvironmentError(
+            f"the serving interpreter must print its parser's flags, but it printed {stdout.strip()[:200]!r}",
+            hint="the table of this version stands in for it",
+        ) from error
+    return table
 
 
 def parse_version(stdout: str) -> EngineVersion:

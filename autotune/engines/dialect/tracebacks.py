@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-_START = "Traceback (most recent call last):"
+START = "Traceback (most recent call last):"
 _FATAL = re.compile(r"hit an exception|Initialization failed|died during initialization")
 _CHAINED = re.compile(r"^(During handling of the above exception|The above exception was the direct cause)")
-_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: .*|:)?$")
+_RAISED = re.compile(r"^(?!(?:INFO|WARNING|ERROR|DEBUG|CRITICAL|TRACE)\b)[A-Za-z_][\w.]*(?:: .*|:)?$")
+_NAMED = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Resources|Timeout)(?:: |$)")
 _STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d ")
-_RANK = re.compile(r"^\[rank\d+\]: ?")
-_MAX_FRAMES = 400
+_RANK = re.compile(r"^\[rank(\d+)\]: ?")
+_MAX_OPEN_LINES = 2000  # eight processes that print line by line into each other
+_MAX_FRAMES = 1000
 _MAX_MESSAGE = 20
 
 
@@ -39,62 +42,97 @@ class Chain:
     fatal: bool
 
 
+@dataclass
+class _Building:
+    began: int
+    fatal: bool
+    exceptions: list[Raised] = field(default_factory=list)
+
+
 def chains(lines: Sequence[str]) -> list[Chain]:
-    """In the order of the log. A traceback whose exception is cut off is left out."""
-    clean = [_RANK.sub("", line) for line in lines]
-    found: list[Chain] = []
-    index = 0
-    while index < len(clean):
-        if _START not in clean[index]:
-            index += 1
-            continue
-        fatal = _FATAL.search(clean[index]) is not None
-        exceptions: list[Raised] = []
-        linked: int | None = index
-        while linked is not None:
-            raised, index = _one(clean, linked)
-            if raised is None:
-                break
-            exceptions.append(raised)
-            linked = _linked(clean, index)
-        if exceptions:
-            found.append(Chain(tuple(exceptions), fatal))
-    return found
+    """In the order in which they begin. A traceback whose exception is cut off is left out.
+
+    Lines that torch marks with a rank are read rank by rank. Unmarked tracebacks that several processes printed into
+    each other cannot be taken apart: each exception closes the oldest open one, and all of them share their frames.
+    """
+    found = [chain for stream in _streams(lines) for chain in _Reader(stream).read()]
+    return [
+        Chain(tuple(chain.exceptions), chain.fatal)
+        for chain in sorted(found, key=lambda c: c.began)
+        if chain.exceptions
+    ]
 
 
-def _one(lines: Sequence[str], start: int) -> tuple[Raised | None, int]:
-    """The exception of the traceback at `start`, and the line behind it. Other processes' lines are stepped over."""
-    frames: list[str] = []
-    end = min(len(lines), start + 1 + _MAX_FRAMES)
-    for index in range(start + 1, end):
-        line = lines[index]
-        if _START in line and not line.startswith(" "):
-            return None, index
-        if not line or line[0].isspace() or _STAMP.match(line):
-            if not _STAMP.match(line):
-                frames.append(line)
-            continue
-        if not _RAISED.match(line):
-            continue
+def _streams(lines: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
+    """(number, line) of each rank, and of all that is not marked; cheap where there is no traceback at all."""
+    streams: dict[str, list[tuple[int, str]]] = {}
+    for index, line in enumerate(lines):
+        rank = _RANK.match(line) if line.startswith("[rank") else None
+        streams.setdefault(rank[1] if rank else "", []).append((index, line[rank.end() :] if rank else line))
+    return (stream for stream in streams.values() if any(START in line for _, line in stream))
+
+
+class _Reader:
+    """Reads one stream line by line."""
+
+    def __init__(self, stream: list[tuple[int, str]]) -> None:
+        self._stream = stream
+        self._found: list[_Building] = []
+        self._open: deque[_Building] = deque()
+        self._links: deque[_Building] = deque()  # chains whose next traceback is announced
+        self._closed: deque[_Building] = deque()  # chains whose last exception was read, and not yet linked
+        self._frames: list[str] = []
+        self._opened_at = 0
+
+    def read(self) -> list[_Building]:
+        position = 0
+        while position < len(self._stream):
+            position = self._line(position)
+        return self._found
+
+    def _line(self, position: int) -> int:
+        """Reads the line at `position`; returns where to go on."""
+        index, line = self._stream[position]
+        if self._open and position - self._opened_at > _MAX_OPEN_LINES:
+            self._open.clear()
+        if START in line and not (self._open and _NAMED.match(line)):
+            self._begin(position, index, line)
+        elif not self._open:
+            if self._closed and _CHAINED.match(line):
+                self._links.append(self._closed.popleft())
+        elif not line or line[0].isspace():
+            if len(self._frames) < _MAX_FRAMES:
+                self._frames.append(line)
+        elif _CHAINED.match(line):
+            if self._closed:
+                self._links.append(self._closed.popleft())
+        elif _RAISED.match(line) and not _STAMP.match(line):
+            return self._raise(position)
+        return position + 1
+
+    def _begin(self, position: int, index: int, line: str) -> None:
+        if not self._open:
+            self._opened_at = position
+            self._frames = []
+        if self._links and line.startswith(START):
+            self._open.append(self._links.popleft())
+            return
+        if not self._open:
+            self._closed.clear()  # what was not taken up by now was not raised from
+        building = _Building(index, _FATAL.search(line) is not None)
+        self._found.append(building)
+        self._open.append(building)
+
+    def _raise(self, position: int) -> int:
+        index, line = self._stream[position]
+        building = self._open.popleft()
         message = [line]
-        for following in lines[index + 1 : index + _MAX_MESSAGE]:
-            if not following.strip() or _STAMP.match(following) or _START in following:
+        for _, following in self._stream[position + 1 : position + _MAX_MESSAGE]:
+            if not following.strip() or _STAMP.match(following) or START in following or _CHAINED.match(following):
+                break
+            if _NAMED.match(following) and self._open:  # another process's exception
                 break
             message.append(following)
-        return Raised(line, "\n".join(message), "\n".join(frames), index), index + len(message)
-    return None, end
-
-
-def _linked(lines: Sequence[str], index: int) -> int | None:
-    """Where the traceback begins that was raised from the one that ends before `index`; None if there is none."""
-    ahead = _past_blank(lines, index)
-    if ahead == len(lines) or not _CHAINED.match(lines[ahead]):
-        return None
-    ahead = _past_blank(lines, ahead + 1)
-    return ahead if ahead < len(lines) and _START in lines[ahead] else None
-
-
-def _past_blank(lines: Sequence[str], index: int) -> int:
-    while index < len(lines) and not lines[index].strip():
-        index += 1
-    return index
+        building.exceptions.append(Raised(line, "\n".join(message), "\n".join(self._frames), index))
+        self._closed.append(building)
+        return position + len(message)

@@ -1,6 +1,7 @@
-"""Where the server is asked what, and how one request goes over the wire.
+"""Where the server is asked what, and how one request goes over `/generate`.
 
-`/generate` rather than the OpenAI endpoints: it reports exact token counts and the verify count in every version.
+`/generate` rather than the OpenAI endpoints (openai_wire.py) where there is a choice: it reports exact token counts
+and the verify count in every version.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ class GenerateWire:
 
     path = "/generate"
 
+    def __init__(self, api_key: str | None = None) -> None:
+        self.headers = bearer(api_key)
+
     def body(self, prompt: str, max_tokens: int, *, temperature: float, ignore_eos: bool, rid: str) -> bytes:
         """JSON. `rid` must be unique among the requests that are running."""
         return json.dumps(
@@ -52,23 +56,27 @@ class GenerateWire:
         if not isinstance(event, dict):
             raise ValueError(f"an event must be a JSON object, but got {data[:80]!r}")
         if event.get("error") is not None:
-            return StreamEvent(error=_error_text(event["error"]))
+            return StreamEvent(error=error_text(event["error"]))
         text = event.get("text")
         meta = event.get("meta_info")
         if not isinstance(meta, dict):
             return StreamEvent(text=text if isinstance(text, str) else None)
         reason, error = _finish(meta.get("finish_reason"))
         return StreamEvent(
-            completion_tokens=_count(meta, "completion_tokens"),
-            prompt_tokens=_count(meta, "prompt_tokens"),
-            verify_count=_count(meta, "spec_verify_ct"),
+            completion_tokens=count(meta, "completion_tokens"),
+            prompt_tokens=count(meta, "prompt_tokens"),
+            verify_count=count(meta, "spec_verify_ct"),
             finish_reason=reason,
             text=text if isinstance(text, str) else None,
             error=error,
         )
 
 
-def _count(meta: Mapping[str, Any], key: str) -> int | None:
+def bearer(api_key: str | None) -> Mapping[str, str]:
+    return {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+
+
+def count(meta: Mapping[str, Any], key: str) -> int | None:
     value = meta.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -83,7 +91,7 @@ def _finish(raw: object) -> tuple[str | None, str | None]:
     return reason, str(raw.get("message") or "aborted") if reason == "abort" else None
 
 
-def _error_text(raw: object) -> str:
+def error_text(raw: object) -> str:
     if isinstance(raw, dict):
         return str(raw.get("message") or json.dumps(raw))
     return str(raw)

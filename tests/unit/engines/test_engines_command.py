@@ -172,7 +172,8 @@ def test_draft_tokens_are_derived_from_fixed_steps_too() -> None:
 
 def test_an_upper_case_name_is_a_variable() -> None:
     command = launch(
-        {"NCCL_PROTO": "LL", "NCCL_P2P_DISABLE": True, "NCCL_SHM_DISABLE": False, "NCCL_BUFFSIZE": 4194304}
+        {"NCCL_PROTO": "LL", "NCCL_P2P_DISABLE": True, "NCCL_SHM_DISABLE": False, "NCCL_BUFFSIZE": 4194304},
+        args={"tp-size": 2},
     )
     assert command.chosen == command.environment
     assert command.chosen == {
@@ -181,20 +182,21 @@ def test_an_upper_case_name_is_a_variable() -> None:
         "NCCL_SHM_DISABLE": "0",
         "NCCL_BUFFSIZE": "4194304",
     }
-    assert words(command) == ""
+    assert words(command) == "--tp-size 2"
 
 
 def test_a_variable_overrides_the_fixed_one_and_unset_takes_it_away() -> None:
     env = {"NCCL_PROTO": "Simple", "OMP_NUM_THREADS": "1"}
-    assert launch({"NCCL_PROTO": "LL"}, env=env).chosen == {"OMP_NUM_THREADS": "1", "NCCL_PROTO": "LL"}
-    assert launch({"NCCL_PROTO": None}, env=env).chosen == {"OMP_NUM_THREADS": "1"}
+    two: dict[str, Value] = {"tp-size": 2}
+    assert launch({"NCCL_PROTO": "LL"}, args=two, env=env).chosen == {"OMP_NUM_THREADS": "1", "NCCL_PROTO": "LL"}
+    assert launch({"NCCL_PROTO": None}, args=two, env=env).chosen == {"OMP_NUM_THREADS": "1"}
 
 
 def test_the_simulated_node_gets_the_same_words_from_the_tuners_interpreter_and_its_description() -> None:
     simulated = engines.get("simulated")
-    described = EngineSpec("simulated", None, "/models/target", {"trust-remote-code": True}, {}, {"seed": 3})
+    described = EngineSpec("simulated", None, "/models/target", {"tp-size": 2}, {}, {"seed": 3})
     command = simulated.command(described, version(OLD), Configuration({**TREE, "NCCL_PROTO": "LL"}), SITE)
-    real = launch({**TREE, "NCCL_PROTO": "LL"}, OLD, args={"trust-remote-code": True})
+    real = launch({**TREE, "NCCL_PROTO": "LL"}, OLD, args={"tp-size": 2})
     assert command.argv[:3] == ("/venv/bin/python", "-m", "autotune.simulated_node")
     assert command.argv[3:] == real.argv[3:]
     assert command.chosen == {"NCCL_PROTO": "LL"}

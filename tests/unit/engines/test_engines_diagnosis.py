@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autotune.domain.trial import Failure, FailureReason
+from autotune.domain.trial import Blame, Failure, FailureReason
 from autotune.engines.dialect.diagnosis import diagnose
 
 BEGIN = "[2026-11-29 15:15:43] Load weight begin. avail mem=94.1 GB\n"
@@ -121,18 +121,21 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. G
 
 
 @pytest.mark.parametrize(
-    ("before", "hint"),
+    ("before", "reason", "hint"),
     [
-        (BEGIN, "the weights leave too little"),
-        (BEGIN + END, "raise mem-fraction-static"),
-        (BEGIN + END + POOL + GRAPHS, "lower cuda_graph_max_bs"),
-        (BEGIN + END + POOL + GRAPHS + READY, "lower mem-fraction-static"),
+        ("", FailureReason.OUT_OF_MEMORY, "does another process hold it"),
+        (BEGIN, FailureReason.OUT_OF_MEMORY_LOADING, "more GPUs (tp-size)"),
+        (BEGIN + END, FailureReason.OUT_OF_MEMORY_POOL, "lower mem-fraction-static or max-total-tokens"),
+        (BEGIN + END + POOL + GRAPHS, FailureReason.OUT_OF_MEMORY_CAPTURE, "lower cuda_graph_max_bs"),
+        (BEGIN + END + POOL + GRAPHS + READY, FailureReason.OUT_OF_MEMORY_SERVING, "lower mem-fraction-static"),
     ],
-    ids=["weights", "pool", "graphs", "serving"],
+    ids=["arguments", "weights", "pool", "graphs", "serving"],
 )
-def test_what_helps_against_lack_of_memory_depends_on_when_it_ran_out(before: str, hint: str) -> None:
+def test_what_helps_against_lack_of_memory_depends_on_when_it_ran_out(
+    before: str, reason: FailureReason, hint: str
+) -> None:
     failure = diagnose(-9, before + scheduler_died(OOM), ready=READY in before)
-    assert failure.reason is FailureReason.OUT_OF_MEMORY
+    assert failure.reason is reason
     assert failure.hint.startswith(hint)
     assert failure.evidence == OOM
 
@@ -140,7 +143,7 @@ def test_what_helps_against_lack_of_memory_depends_on_when_it_ran_out(before: st
 def test_a_static_share_that_is_too_small_is_the_opposite_of_too_large() -> None:
     died = scheduler_died("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.")
     failure = starting(BEGIN + END + died)
-    assert failure.reason is FailureReason.OUT_OF_MEMORY
+    assert failure.reason is FailureReason.KV_POOL_TOO_SMALL
     assert failure.hint.startswith("raise mem-fraction-static")
 
 
@@ -152,11 +155,11 @@ CAPTURE = (
 @pytest.mark.parametrize(
     ("inner", "reason"),
     [
-        (OOM, FailureReason.OUT_OF_MEMORY),
+        (OOM, FailureReason.OUT_OF_MEMORY_CAPTURE),
         ("RuntimeError: selected index k out of range", FailureReason.INVALID_COMBINATION),
         ("RuntimeError: no kernel image is available for execution", FailureReason.UNSUPPORTED_HARDWARE),
         ("RuntimeError: operation not permitted when stream is capturing", FailureReason.GRAPH_CAPTURE_FAILED),
-        ("RuntimeError: CUDA error: an illegal memory access was encountered", FailureReason.DIED_STARTING),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", FailureReason.ENGINE_BUG),
     ],
 )
 def test_a_failed_capture_is_what_its_inner_error_is(inner: str, reason: FailureReason) -> None:
@@ -185,7 +188,7 @@ def test_a_failed_capture_is_what_its_inner_error_is(inner: str, reason: Failure
         ("RuntimeError: Error(s) in loading state_dict: size mismatch for fc.weight", FailureReason.MODEL_MISMATCH),
         (
             "OSError: /models/x does not appear to have a file named config.json.",
-            FailureReason.MODEL_MISMATCH,
+            FailureReason.MODEL_UNREADABLE,
         ),
         ("ImportError: cannot import name 'x' from 'sgl_kernel'", FailureReason.MISSING_DEPENDENCY),
         (
@@ -211,12 +214,12 @@ def test_weights_of_another_shape_are_told_by_the_frames() -> None:
 
 def test_the_first_traceback_counts_and_not_the_noise_of_the_other_ranks() -> None:
     follow_up = scheduler_died("torch.distributed.DistBackendError: NCCL error: ncclRemoteError: remote process exited")
-    assert starting(BEGIN + scheduler_died(OOM) + follow_up).reason is FailureReason.OUT_OF_MEMORY
+    assert starting(BEGIN + scheduler_died(OOM) + follow_up).reason is FailureReason.OUT_OF_MEMORY_LOADING
 
 
 def test_a_traceback_that_was_survived_yields_to_the_one_that_ended_a_process() -> None:
     survived = TRACE + FRAME + "ImportError: cannot import name 'extra'\n\n"
-    assert starting(BEGIN + survived + END + scheduler_died(OOM)).reason is FailureReason.OUT_OF_MEMORY
+    assert starting(BEGIN + survived + END + scheduler_died(OOM)).reason is FailureReason.OUT_OF_MEMORY_POOL
 
 
 def test_what_happened_before_the_server_was_ready_did_not_end_it() -> None:
@@ -233,7 +236,7 @@ def test_other_processes_lines_inside_a_traceback_are_stepped_over() -> None:
 
 def test_torchs_rank_prefix_is_no_part_of_a_traceback() -> None:
     text = "".join(f"[rank3]: {line}\n" for line in (TRACE + FRAME + "MemoryError: no room").splitlines())
-    assert starting(text).reason is FailureReason.OUT_OF_MEMORY
+    assert starting(text).reason is FailureReason.MAIN_MEMORY_EXHAUSTED
 
 
 @pytest.mark.parametrize(
@@ -242,18 +245,18 @@ def test_torchs_rank_prefix_is_no_part_of_a_traceback() -> None:
         (
             "[rank2]:[E] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE)",
             True,
-            FailureReason.COMMUNICATION_FAILED,
+            FailureReason.COMMUNICATION_HUNG,
         ),
-        ("Scheduler watchdog timeout (self.watchdog_timeout=300, ...)", True, FailureReason.STUCK_SERVING),
+        ("Scheduler watchdog timeout (self.watchdog_timeout=300, ...)", True, FailureReason.WATCHDOG_TIMEOUT),
         (
             "Scheduler watchdog timeout (self.watchdog_timeout=300, ...)",
             False,
-            FailureReason.STUCK_STARTING,
+            FailureReason.WATCHDOG_TIMEOUT,
         ),
         ("node1:77:91 [0] NCCL WARN Invalid config blocking value -1", False, FailureReason.COMMUNICATION_FAILED),
         ("node1:77:91 [0] NCCL WARN Invalid config blocking value -1", True, FailureReason.DIED_SERVING),
-        ("  what():  CUDA error: out of memory", True, FailureReason.OUT_OF_MEMORY),
-        ("  what():  CUDA error: an illegal memory access was encountered", True, FailureReason.DIED_SERVING),
+        ("  what():  CUDA error: out of memory", True, FailureReason.OUT_OF_MEMORY_SERVING),
+        ("  what():  CUDA error: an illegal memory access was encountered", True, FailureReason.ENGINE_BUG),
         ("Fatal Python error: Segmentation fault", False, FailureReason.DIED_STARTING),
     ],
 )
@@ -271,7 +274,8 @@ def test_a_request_whose_text_looks_like_a_parser_error_explains_nothing() -> No
 def test_a_kernels_fault_is_tried_again_rather_than_held_against_the_configuration() -> None:
     log = BEGIN + END + POOL + READY + scheduler_died("RuntimeError: CUDA error: an illegal memory access")
     failure = diagnose(-9, log, ready=True)
-    assert failure.reason is FailureReason.DIED_SERVING
+    assert failure.reason is FailureReason.ENGINE_BUG
+    assert failure.reason.blame is Blame.UNKNOWN
     assert "fault of the engine" in failure.message
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from autotune.engines.dialect.installed import VERSION_PROGRAM, parse_version
+from autotune import engines
+from autotune.domain.study import EngineSpec
+from autotune.domain.trial import EngineVersion
+from autotune.engines.dialect.installed import VERSION_PROGRAM, parse_flags, parse_version
 from autotune.errors import ServingEnvironmentError
 
 
@@ -86,3 +89,23 @@ def test_a_version_older_than_all_or_unreadable_is_refused(text: str) -> None:
 def test_what_is_not_the_programs_answer_is_shown(printed: str) -> None:
     with pytest.raises(ServingEnvironmentError, match="must print its packages' versions"):
         parse_version(printed)
+
+
+def answer(flags: dict[str, object]) -> str:
+    return "a warning\n" + json.dumps({"sglang": "0.5.23", "version": "0.5.23", "flags": flags})
+
+
+def test_the_installed_parser_is_read_as_a_table() -> None:
+    table = parse_flags(answer({"--tp-size": {"kind": "int", "aliases": ["--tensor-parallel-size"]}}))
+    assert table.main("--tensor-parallel-size") == "--tp-size"
+
+
+def test_only_what_the_table_lets_through_is_news_from_the_parser() -> None:
+    sglang = engines.get("sglang")
+    spec, version = EngineSpec("sglang", "/p", "/m", {"tp-size": 2}), EngineVersion("0.5.23", (0, 5, 23))
+    printed = answer({"--tp-size": {"kind": "int"}, "--page-size": {"kind": "int", "choices": ["1", "64"]}})
+    told = sglang.disproved(spec, version, {"page_size": (1, 16), "attention_backend": ("triton", "nonsense")}, printed)
+    assert len(told) == 2
+    assert told[0].startswith("page_size may not be 16 (--page-size)")
+    assert told[1].startswith("sglang 0.5.23 has no --attention-backend")
+    assert all(line.endswith("(says the installed parser itself)") for line in told)

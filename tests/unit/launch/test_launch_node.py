@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.launch.devices import visible
 from autotune.launch.guard import ProcessEntry, descendants, parse_stat
 from autotune.launch.node import cpu_model
+from autotune.launch.nvml import visible
 
 UUIDS = ("GPU-1aa", "GPU-1bb", "GPU-2cc")
 

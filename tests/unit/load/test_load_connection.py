@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 
@@ -18,6 +19,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 
 class Wire:
     path = "/generate"
+    headers: ClassVar[dict[str, str]] = {}
 
     def body(self, prompt: str, max_tokens: int, *, temperature: float, ignore_eos: bool, rid: str) -> bytes:
         raise NotImplementedError

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from autotune.domain.workload import Prompt
 from autotune.errors import InputError, LoadFailed
-from autotune.load.prompts import BundledPrompts, CodingCatalogue, FilePrompts, prompt_source, read_prompts
+from autotune.load.coding import CodingCatalogue
+from autotune.load.prompt_file import read_prompts
+from autotune.load.prompts import BundledPrompts, FilePrompts, prompt_source
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +29,8 @@ def write(path: Path, *lines: object) -> Path:
     return path
 
 
-def test_the_bundled_set_has_at_least_500_distinct_base_prompts(catalogue: CodingCatalogue) -> None:
-    assert catalogue.bases >= 500
+def test_the_bundled_set_has_at_least_2000_distinct_base_prompts(catalogue: CodingCatalogue) -> None:
+    assert catalogue.bases >= 2000
     assert len({catalogue.compose(base, 0) for base in range(catalogue.bases)}) == catalogue.bases
 
 
@@ -46,7 +49,7 @@ def test_every_variation_of_a_base_prompt_reads_differently(catalogue: CodingCat
 def test_composed_prompts_have_every_placeholder_filled(catalogue: CodingCatalogue) -> None:
     for base in range(catalogue.bases):
         text = catalogue.compose(base, 3)
-        for placeholder in ("{task}", "{detail}", "{language}", "{stub}", "\n\n\n"):
+        for placeholder in ("{task}", "{detail}", "{language}", "{stub}", "{package}", "\n\n\n"):
             assert placeholder not in text
 
 
@@ -55,10 +58,58 @@ def test_sketches_are_python(catalogue: CodingCatalogue) -> None:
         compile(stub, module, "exec")
 
 
-def test_bundled_prompts_vary_in_length_from_a_line_to_a_paragraph_with_code(catalogue: CodingCatalogue) -> None:
-    lengths = [len(catalogue.compose(base, 0)) for base in range(catalogue.bases)]
-    assert min(lengths) < 180
-    assert max(lengths) > 700
+def test_bundled_prompts_vary_in_length_from_a_line_to_a_package_of_100_lines(catalogue: CodingCatalogue) -> None:
+    texts = [catalogue.compose(base, 0) for base in range(catalogue.bases)]
+    lengths = sorted(len(text) for text in texts)
+    assert lengths[0] < 180
+    assert 300 < lengths[len(lengths) // 2] < 1500
+    long = [text for text in texts if text.count("\n") >= 100]
+    assert 0.1 < len(long) / len(texts) < 0.2
+    assert len({text.split("```", 2)[1] for text in long}) >= len(catalogue.tasks)
+
+
+def test_any_twelve_prompts_in_a_row_hold_one_or_two_long_ones() -> None:
+    prompts = bundled().take(4400)
+    long = [prompt.text.count("\n") >= 100 for prompt in prompts]
+    counts = {sum(long[start : start + 12]) for start in range(len(long) - 12)}
+    assert counts == {1, 2}
+
+
+def test_held_out_prompts_are_none_of_those_for_screening() -> None:
+    screening, held_out = bundled(seed=5), prompt_source("coding", seed=5, held_out=True)
+    assert screening.capacity == held_out.capacity
+    assert not {p.text for p in screening.take(5000)} & {p.text for p in held_out.take(5000)}
+    end = bundled(seed=5, skip=screening.capacity - 5000)
+    first_held_out = prompt_source("coding", seed=5, held_out=True).take(5000)
+    assert not {p.identity for p in end.take(5000)} & {p.identity for p in first_held_out}
+
+
+def test_a_quarter_of_a_file_is_held_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", *({"prompt": f"question {n}"} for n in range(41)))
+    screening, held_out = prompt_source(str(path), seed=2), prompt_source(str(path), seed=2, held_out=True)
+    assert (screening.capacity, held_out.capacity) == (31, 10)
+    texts = [p.text for p in screening.take(31)] + [p.text for p in held_out.take(10)]
+    assert len(set(texts)) == 41
+
+
+def test_nothing_of_a_file_of_three_prompts_is_held_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", {"prompt": "a"}, {"prompt": "b"}, {"prompt": "c"})
+    with pytest.raises(LoadFailed, match="0 of the 0"):
+        prompt_source(str(path), seed=2, held_out=True).take(1)
+
+
+def test_a_line_of_a_file_may_have_its_own_number_of_tokens(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", {"prompt": "a", "max_tokens": 7}, {"prompt": "b"})
+    assert {p.text: p.max_tokens for p in prompt_source(str(path), seed=0).take(2)} == {"a": 7, "b": None}
+
+
+def test_on_request_all_prompts_share_a_prefix_of_about_the_length_asked_for() -> None:
+    plain = prompt_source("coding", seed=1).take(20)
+    shared = prompt_source("coding", seed=1, prefix_tokens=2000).take(20)
+    beginnings = {text.text.removesuffix(alone.text) for text, alone in zip(shared, plain, strict=True)}
+    (prefix,) = beginnings
+    assert 0.98 * 8000 < len(prefix) <= 8000 + 2
+    assert [p.identity for p in shared] == [p.identity for p in plain]
 
 
 def test_twenty_thousand_prompts_hold_no_repeat_and_share_no_beginning() -> None:
@@ -100,7 +151,7 @@ def test_the_very_last_prompt_can_be_taken_and_none_after_it() -> None:
 
 
 def test_taking_more_than_is_left_takes_nothing() -> None:
-    source = FilePrompts(("a", "b", "c"), name="mine.jsonl", seed=0, skip=0)
+    source = FilePrompts([Prompt(text, text) for text in "abc"], name="mine.jsonl", seed=0, skip=0)
     with pytest.raises(LoadFailed, match=r"4 more are needed, 3 of the 3 distinct prompts of mine\.jsonl are left"):
         source.take(4)
     assert len(source.take(3)) == 3
@@ -109,7 +160,11 @@ def test_taking_more_than_is_left_takes_nothing() -> None:
 def test_a_file_of_the_users_own_is_read_in_its_three_shapes(tmp_path: Path) -> None:
     chat = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Sort a list."}]}
     path = write(tmp_path / "mine.jsonl", {"prompt": "Reverse a string."}, "", {"text": "Parse a date."}, chat)
-    assert read_prompts(path) == ("Reverse a string.", "Parse a date.", "Be brief.\n\nSort a list.")
+    assert tuple(prompt.text for prompt in read_prompts(path)) == (
+        "Reverse a string.",
+        "Parse a date.",
+        "Be brief.\n\nSort a list.",
+    )
 
 
 def test_equal_lines_of_a_file_count_once(tmp_path: Path) -> None:
@@ -136,6 +191,9 @@ def test_the_identity_of_a_files_prompt_is_its_text_and_not_its_place(tmp_path: 
         ('{"question": "x"}', "but has: question"),
         ('{"prompt": ""}', "with text in it"),
         ('{"prompt": 3}', "with text in it"),
+        ('{"prompt": "a", "max_tokens": 0}', "`max_tokens` must be a whole number of at least 1, but got 0"),
+        ('{"prompt": "a", "max_tokens": true}', "but got true"),
+        ('{"prompt": "a", "max_tokens": 2.5}', "but got 2.5"),
         ('{"messages": "hello"}', "`messages` must be a list"),
         ('{"messages": [{"role": "user"}]}', "must have a `content` that is text"),
         ('{"messages": [{"role": "user", "content": " "}]}', "`messages` hold no text"),

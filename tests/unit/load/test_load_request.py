@@ -67,3 +67,41 @@ def test_every_tick_of_the_record_is_converted() -> None:
     live.apply(StreamEvent(completion_tokens=8), 12.0)
     record = live.record(lambda stamp: (stamp - 10.0) * 3)
     assert (record.sent_s, record.chunk_times_s) == (0.0, (6.0,))
+
+
+def uncounted(*deltas: tuple[float, str]) -> LiveRequest:
+    live = LiveRequest(Prompt("id", "text"), 8, warmup=False)
+    live.mark_sent(0.0)
+    for stamp, delta in deltas:
+        assert live.apply(StreamEvent(delta=delta), stamp)
+    return live
+
+
+def test_a_count_that_comes_only_at_the_end_is_a_total_and_no_chunk() -> None:
+    live = uncounted((1.0, "a "), (2.0, "b "), (3.0, "c"))
+    live.apply(StreamEvent(finish_reason="length"), 3.5)
+    assert not live.apply(StreamEvent(completion_tokens=8), 4.0)
+    record = live.record(lambda stamp: stamp)
+    assert (record.chunk_times_s, record.chunk_tokens) == ((), ())
+    assert (record.completion_tokens, record.first_text_s, record.ended_s) == (8, 1.0, 3.5)
+    assert record.text == "a b c"
+
+
+def test_a_stream_that_never_counts_has_no_tokens_rather_than_its_chunks() -> None:
+    live = uncounted((1.0, "a "), (2.0, "b "))
+    live.apply(StreamEvent(done=True), 3.0)
+    record = live.record(lambda stamp: stamp)
+    assert (record.completion_tokens, record.chunk_tokens) == (None, ())
+    assert record.ended_s == 3.0
+
+
+def test_a_stream_with_counts_in_every_chunk_has_chunks_and_neither_of_the_two_stamps() -> None:
+    live = LiveRequest(Prompt("id", "text"), 8, warmup=False)
+    live.mark_sent(0.0)
+    live.apply(StreamEvent(delta="a", completion_tokens=3), 1.0)
+    live.apply(StreamEvent(delta="b", completion_tokens=8, finish_reason="length"), 2.0)
+    live.apply(StreamEvent(completion_tokens=8), 2.1)
+    record = live.record(lambda stamp: stamp)
+    assert (record.chunk_times_s, record.chunk_tokens) == ((1.0, 2.0), (3, 8))
+    assert (record.first_text_s, record.ended_s) == (None, None)
+    assert record.text == "ab"

@@ -82,6 +82,6 @@ def test_closing_early_without_any_end_inside_leaves_no_window() -> None:
 
 
 def test_warm_up_lengths_are_spread_evenly_and_never_nothing() -> None:
-    assert [spread_tokens(512, i, 4) for i in range(4)] == [128, 256, 384, 512]
-    assert [spread_tokens(2, i, 8) for i in range(8)] == [1, 1, 1, 1, 1, 2, 2, 2]
-    assert spread_tokens(512, 0, 1) == 512
+    assert [spread_tokens(512, (i + 1) / 4) for i in range(4)] == [128, 256, 384, 512]
+    assert [spread_tokens(2, (i + 1) / 8) for i in range(8)] == [1, 1, 1, 1, 1, 2, 2, 2]
+    assert spread_tokens(512, 1.0) == 512

@@ -49,6 +49,10 @@ def full_trial() -> TrialResult:
         attempts=2,
         provenance=provenance(simulated=True, clock_rate=60.0),
         remarks=("retried once",),
+        resolved_identity="0123456789abcdef",
+        duplicate_of=3,
+        proof={"set.NCCL_PROTO": "LL", "allreduce_us.8192": "9.10"},
+        pretences=("SGLANG_SIMULATE_ACC_LEN=2.0",),
     )
 
 

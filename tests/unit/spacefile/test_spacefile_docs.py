@@ -21,6 +21,7 @@ KEYS = [
             ("objective", sections.OBJECTIVE),
             ("budget", sections.BUDGET),
             ("limits", sections.LIMITS),
+            ("search", sections.SEARCH),
         )
         for key in keys
     ),
@@ -43,7 +44,7 @@ def test_every_key_has_a_heading_and_every_heading_a_key():
 
 def test_every_heading_of_a_key_has_an_example():
     chapters = re.split(r"^#+ `[^`]+`$", TEXT, flags=re.MULTILINE)[1:]
-    sections_only = {"engine", "workload", "objective", "budget", "limits"}
+    sections_only = {"engine", "workload", "objective", "budget", "limits", "search"}
     without = [name for name, body in zip(HEADINGS, chapters, strict=True) if "```yaml" not in body]
     assert set(without) == sections_only
 

@@ -1,0 +1,28 @@
+"""Alarms of the measurements: what a reader must see before any figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotune.domain.trial import TrialResult
+
+_SHOWN = 3
+
+
+def alarm_line(trial: TrialResult) -> str:
+    """`trial 3, levels 1 and 4: accept length 1.00 ...`: the first level's alarm stands for all; empty without one."""
+    alarmed = [measurement for measurement in trial.measurements if measurement.alarms]
+    if not alarmed:
+        return ""
+    levels = [str(measurement.concurrency) for measurement in alarmed]
+    where = f"level {levels[0]}" if len(levels) == 1 else f"levels {', '.join(levels[:-1])} and {levels[-1]}"
+    return f"trial {trial.number}, {where}: {alarmed[0].alarms[0]}"
+
+
+def alarms(trials: Sequence[TrialResult]) -> tuple[str, ...]:
+    """One line for each trial with an alarm; beyond the first three, their numbers."""
+    found = [(trial.number, line) for trial in trials if (line := alarm_line(trial))]
+    lines = [line for _number, line in found[:_SHOWN]]
+    if more := [str(number) for number, _line in found[_SHOWN:]]:
+        lines.append(f"an alarm also in trial{'s' if len(more) > 1 else ''} {', '.join(more)}")
+    return tuple(lines)

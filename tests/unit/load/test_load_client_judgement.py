@@ -1,0 +1,73 @@
+"""What is said of the client when its records are held against what was really sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.client_test import ClientLevel, ClientTest, Truth, judge
+from autotune.domain.measurement import ClientHealth, LevelRun, RequestRecord
+from autotune.errors import LoadFailed
+
+STEPS = tuple(100.0 + 0.1 * i for i in range(101))  # ten seconds of ten steps each
+
+
+def truth(tokens: int = 2) -> Truth:
+    return Truth(STEPS, (tokens,) * 101, (tokens,) * 101, (100.0,), (100.0,), cpu_share=0.1)
+
+
+def seen(tokens: tuple[int, ...], *, window: tuple[float, float] | None = (1.0, 9.0)) -> LevelRun:
+    record = RequestRecord(
+        identity="a",
+        prompt="p",
+        warmup=False,
+        requested_tokens=202,
+        sent_s=0.0,
+        chunk_times_s=tuple(0.1 * i for i in range(len(tokens))),
+        chunk_tokens=tokens,
+        completion_tokens=tokens[-1],
+    )
+    return LevelRun(1, (record,), window, ClientHealth(0.001, 0.3))
+
+
+def test_a_client_that_sees_all_delivers_one() -> None:
+    level = judge(seen(tuple(range(2, 204, 2))), truth())
+    assert level.delivered == pytest.approx(1.0)
+    assert level.true_rate == pytest.approx(20.0)
+    assert level.holds
+
+
+def test_a_client_that_misses_one_in_a_hundred_does_not_hold() -> None:
+    level = judge(seen(tuple(range(99, 10099, 99))), truth(tokens=100))
+    assert level.delivered == pytest.approx(0.99)
+    assert not level.holds
+
+
+def test_a_level_without_a_window_cannot_be_judged() -> None:
+    with pytest.raises(LoadFailed, match="no window at 1 streams"):
+        judge(seen((1, 2), window=None), truth())
+
+
+def level(concurrency: int, rate: float, delivered: float = 1.0) -> ClientLevel:
+    return ClientLevel(concurrency, rate, delivered, 0.002, 0.5)
+
+
+def test_the_largest_rate_is_the_largest_that_was_delivered() -> None:
+    test = ClientTest((level(8, 400.0), level(256, 12_000.0), level(256, 20_000.0, delivered=0.98)))
+    assert test.largest_rate == 12_000.0
+    assert ClientTest((level(8, 400.0, delivered=0.9),)).largest_rate is None
+
+
+def test_a_level_beyond_what_was_shown_is_remarked_and_one_below_is_not() -> None:
+    test = ClientTest((level(8, 400.0), level(256, 12_000.0)))
+    assert test.remark(8, 11_000.0) is None  # 256 streams at 12,000 show it
+    assert "tested up to 12,000 chunks/s" in (test.remark(8, 13_000.0) or "")
+    assert "tested up to 0 chunks/s at 512 streams" in (test.remark(512, 100.0) or "")
+
+
+def test_an_untested_client_is_remarked_on_nowhere_and_has_no_facts() -> None:
+    run = seen(tuple(range(2, 204, 2)))
+    assert ClientTest().remark_on(run) is None
+    assert ClientTest().facts == {}
+    assert ClientTest((level(1, 5.0),)).remark_on(run) is not None
+    assert ClientTest((level(1, 50.0),)).remark_on(run) is None
+    assert ClientTest((level(1, 50.0),)).remark_on(run, clock_rate=20.0) is not None
