@@ -24,13 +24,18 @@ from autotune.trial_runner import TrialRunner, TrialSite
 
 @dataclass(frozen=True)
 class Options:
-    """`mlruns` None: no MLflow. `folder`: a run folder to go on with; None makes a new one under `runs`."""
+    """`mlruns` None: no MLflow. `folder`: a run folder to go on with; None makes a new one under `runs`.
+
+    `stop_requested` is asked before each trial: a KeyboardInterrupt that comes while a library writes a file may be
+    swallowed there, and the owner must not have to press Ctrl-C twice.
+    """
 
     runs: Path
     mlruns: Path | None
     folder: RunFolder | None = None
     on_event: Callable[[study.StudyEvent], None] = lambda _event: None
     on_phase: Callable[[str], None] = lambda _phase: None
+    stop_requested: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True)
@@ -151,15 +156,17 @@ class _Session:
         )
         earlier = StudyResult(spec, folder.trials()).baseline
         self._runner = TrialRunner(site, earlier.measurements if earlier is not None else (), folder.trials())
-        self.folder, self._mirror, self._on_event = folder, mirror, options.on_event
+        self.folder, self._mirror, self._options = folder, mirror, options
         self.validity = study.Validity(
             problems=functools.partial(preflight.problems_of, spec, node.serving), canonical=node.serving.canonical
         )
 
     def evaluate(self, request: TrialRequest) -> TrialResult:
+        if self._options.stop_requested():
+            raise Interrupted("interrupted between two trials")
         result = self._runner.evaluate(request)
         self.folder.append(result)
         if alarm := reporting.alarm_line(result):
-            self._on_event(study.StudyEvent("note", text=f"ALARM: {alarm}"))
+            self._options.on_event(study.StudyEvent("note", text=f"ALARM: {alarm}"))
         self._mirror.trial_finished(result)
         return result

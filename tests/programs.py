@@ -16,7 +16,8 @@ study: small
 engine:
   name: simulated
   model: imaginary/model
-  args: {tp-size: 8, max-running-requests: 64, stream-interval: 4, enable-flashinfer-allreduce-fusion: true}
+  args: {tp-size: 8, max-running-requests: 64, stream-interval: 4, enable-flashinfer-allreduce-fusion: true,
+         speculative-draft-model-path: imaginary/draft}
   node: {speed: 200, startup_s: 30, seed: 3}
 baseline: {speculative_algorithm: unset, cuda_graph_max_bs: 128, NCCL_PROTO: unset}
 parameters:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from autotune import __version__
-from autotune.cli import bench, check, init, inspect_runs, run, tracking
+from autotune.cli import bench, check, init, inspect_runs, interruption, run, tracking
 from autotune.errors import AutotuneError, Interrupted
 
 app = typer.Typer(
@@ -40,14 +38,9 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit()
 
 
-def _as_interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """A polite kill ends a study the way Ctrl-C does: the trial is closed and recorded."""
-    raise KeyboardInterrupt
-
-
 def main() -> None:
     """Exit status: 0 done, 1 the study failed, 2 the input is wrong, 130 interrupted."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    interruption.install()
     try:
         app(standalone_mode=True)
     except AutotuneError as error:

@@ -51,6 +51,7 @@ def run(
     from dataclasses import replace
 
     from autotune import pipeline
+    from autotune.cli import interruption
     from autotune.cli.live import display
 
     if (space is None) == (resume is None):
@@ -67,7 +68,12 @@ def run(
     spec = replace(spec, budget=budget)
     with display(spec, sys.stderr, () if folder is None else folder.trials()) as shown:
         options = pipeline.Options(
-            runs=runs, mlruns=None if no_mlflow else mlruns, folder=folder, on_event=shown.event, on_phase=shown.phase
+            runs=runs,
+            mlruns=None if no_mlflow else mlruns,
+            folder=folder,
+            on_event=shown.event,
+            on_phase=shown.phase,
+            stop_requested=interruption.requested,
         )
         outcome = pipeline.tune(spec, options)
     _print(outcome, as_json=as_json)
