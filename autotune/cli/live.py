@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from autotune.domain.configuration import Configuration
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import TrialResult, TrialState
 from autotune.reporting import differences_from_baseline, level_line, trial_line
@@ -64,6 +65,11 @@ class Progress:
             bounds.append(max(0.0, self.spec.budget.hours * 3600 - self.node_seconds))
         return min(bounds) if bounds and lengths else None
 
+    def differences(self, configuration: Configuration) -> str:
+        """From the baseline, in the order of the space file, which puts first what matters first."""
+        order = [parameter.name for parameter in self.spec.space.parameters]
+        return differences_from_baseline(configuration, self.spec.baseline, order)
+
     def summary(self) -> str:
         left = self.remaining()
         trials = f"{len(self.results)}" + (f"/{self.spec.budget.trials}" if self.spec.budget.trials else "")
@@ -81,7 +87,7 @@ class Lines:
         if event.kind == "note":
             self._write(event.text)
         elif event.kind == "asked" and event.request is not None:
-            what = differences_from_baseline(event.request.configuration, self._progress.spec.baseline)
+            what = self._progress.differences(event.request.configuration)
             self._write(f"trial {event.request.number} ({event.request.origin.value}): {what}")
         elif event.kind == "told" and event.result is not None:
             self._progress.results.append(event.result)
@@ -114,7 +120,7 @@ class Table:
         if event.kind == "note":
             self._notes = [*self._notes, event.text][-3:]
         elif event.kind == "asked" and event.request is not None:
-            what = differences_from_baseline(event.request.configuration, self._progress.spec.baseline)
+            what = self._progress.differences(event.request.configuration)
             self._running = f"{event.request.number}|{event.request.origin.value}|{what}"
             self._since = time.monotonic()
         elif event.kind == "told" and event.result is not None:
@@ -129,7 +135,7 @@ class Table:
         from rich.table import Table as Grid
         from rich.text import Text
 
-        grid = Grid(box=None, pad_edge=False, title=self._title(), title_justify="left", expand=True)
+        grid = Grid(box=None, pad_edge=False, title=Text(self._title()), title_justify="left", expand=True)
         for heading, justify in (
             ("trial", "right"),
             ("from", "left"),
@@ -160,5 +166,5 @@ class Table:
         if result.score is not None and baseline is not None and baseline.score is not None:
             ratio = f"{result.score.estimate.value / baseline.score.estimate.value - 1:+.1%}"
         state = result.failure.reason.word if result.failure is not None else result.state.value
-        what = differences_from_baseline(result.configuration, self._progress.spec.baseline)
+        what = self._progress.differences(result.configuration)
         return (str(result.number), result.origin.value, state, score, ratio, duration(result.node_seconds), what)

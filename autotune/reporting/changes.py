@@ -32,11 +32,13 @@ def changes(configuration: Configuration, baseline: Configuration) -> tuple[Chan
     return tuple(found)
 
 
-def differences_from_baseline(configuration: Configuration, baseline: Configuration) -> str:
+def differences_from_baseline(configuration: Configuration, baseline: Configuration, order: Sequence[str] = ()) -> str:
     """`cuda_graph_max_bs=256, spec_v2=true`, or `(the baseline)`. What is only inactive goes without saying, unless
-    there is nothing else."""
+    there is nothing else. Names in `order` come first, in that order: lines are cut off at the right."""
     found = changes(configuration, baseline)
-    shown = [change for change in found if change.after is not None] or found
+    places = {name: place for place, name in enumerate(order)}
+    shown = [change for change in found if change.after is not None] or list(found)
+    shown.sort(key=lambda change: places.get(change.name, len(places)))
     return ", ".join(str(change) for change in shown) or "(the baseline)"
 
 
