@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotune import __version__, client_test, engines, preflight, recording, reporting, scoring, spacefile, study
+from autotune import client_test, engines, preflight, recording, reporting, scoring, spacefile, study
 from autotune.domain.study import StudyResult, StudySpec
-from autotune.domain.trial import Provenance, TrialRequest, TrialResult
+from autotune.domain.trial import TrialRequest, TrialResult
 from autotune.errors import Interrupted, StudyStopped
 from autotune.load import prompt_source
-from autotune.recording import MlflowMirror, NoMirror, Recorder, RunFolder
+from autotune.recording import Recorder, RunFolder
 from autotune.trial_runner import TrialRunner, TrialSite
 
 
@@ -63,9 +63,13 @@ def tune(spec: StudySpec, options: Options) -> Outcome:
     folder = options.folder or RunFolder.create(
         options.runs, spec, spacefile.dump(spec.source), simulated=engine.simulated
     )
-    mirror, uri = _mirror(spec, folder, options)
+
+    def warn(text: str) -> None:
+        options.on_event(study.StudyEvent("note", text=f"warning: {text}"))
+
+    mirror, uri = recording.mirror_for(options.mlruns, folder, spec, warn)
     for warning in node.warnings:
-        options.on_event(study.StudyEvent("note", text=f"warning: {warning}"))
+        warn(warning)
     with folder.hold():
         session = _Session(spec, replace(node, facts={**node.facts, **client.facts}), folder, mirror, options, client)
         mirror.study_started(spec, folder)
@@ -93,20 +97,6 @@ def _search(spec: StudySpec, session: _Session, options: Options) -> tuple[str, 
     return stopped, None, False
 
 
-def _mirror(spec: StudySpec, folder: RunFolder, options: Options) -> tuple[Recorder, str | None]:
-    def warn(message: str) -> None:
-        options.on_event(study.StudyEvent("note", text=f"warning: {message}"))
-
-    if options.mlruns is None:
-        return NoMirror(), None
-    try:
-        uri, artifacts = recording.default_tracking(options.mlruns)
-    except OSError as error:
-        warn(f"MLflow's folder {options.mlruns} cannot be made ({error.strerror}); `autotune sync` catches up")
-        return NoMirror(), None
-    return MlflowMirror(uri, artifacts, folder, spec, warn=warn), uri
-
-
 def conclude(spec: StudySpec, folder: RunFolder, stopped: str = "") -> StudyResult:
     """The study as recorded, with the best compared with the baseline; writes the report."""
     result = StudyResult(spec, folder.trials(), None, stopped)
@@ -132,22 +122,13 @@ class _Session:
         options: Options,
         client: client_test.ClientTest,
     ) -> None:
-        engine = node.serving.engine
-        provenance = Provenance(
-            engine=engine.name,
-            engine_version="",  # of each trial's own interpreter
-            simulated=engine.simulated,
-            clock_rate=engine.clock_rate(spec.engine),
-            node=node.facts,
-            tuner={"version": __version__, **preflight.tuner_commit()},
-        )
         prefix = spec.workload.prefix_tokens if spec.workload.prefix_sharing else None
         skip = folder.prompts_used()
         prompts = prompt_source(spec.workload.prompts, seed=spec.seed, skip=skip, prefix_tokens=prefix)
         site = TrialSite(
             spec,
             node.serving,
-            provenance,
+            preflight.provenance(spec, node),
             folder,
             prompts,
             sys.executable,

@@ -10,6 +10,7 @@ from autotune.preflight.environment import (
     assumed_version,
     installed_version,
     installed_versions,
+    provenance,
     tuner_commit,
 )
 from autotune.preflight.inspection import inspect, serving_of
@@ -29,6 +30,7 @@ __all__ = [
     "installed_versions",
     "named_commands",
     "problems_of",
+    "provenance",
     "refuse_impossible",
     "refuse_misfits",
     "serving_of",

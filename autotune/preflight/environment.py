@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autotune import __version__
 from autotune.domain.engine import Engine
 from autotune.domain.serving import Serving
 from autotune.domain.study import StudySpec
-from autotune.domain.trial import EngineVersion, Hardware
+from autotune.domain.trial import EngineVersion, Hardware, Provenance
 from autotune.errors import InputError, ServingEnvironmentError
 from autotune.launch import probe
 
@@ -82,3 +83,16 @@ def tuner_commit() -> dict[str, str]:
         return {"commit": probe(("git", "-C", str(folder), "rev-parse", "HEAD"), timeout_s=5).strip()}
     except ServingEnvironmentError:
         return {}
+
+
+def provenance(spec: StudySpec, node: Node) -> Provenance:
+    """Of the study as a whole; the engine's version is that of each trial's own interpreter."""
+    engine = node.serving.engine
+    return Provenance(
+        engine=engine.name,
+        engine_version="",
+        simulated=engine.simulated,
+        clock_rate=engine.clock_rate(spec.engine),
+        node=node.facts,
+        tuner={"version": __version__, **tuner_commit()},
+    )

@@ -5,7 +5,7 @@ Importing this room imports no MLflow.
 
 from autotune.domain.secrets import MASK
 from autotune.recording.codec import SCHEMA_VERSION, decode_trial, encode_trial, stored_form
-from autotune.recording.mirror import MlflowMirror, SyncReport, experiment_id, sync
+from autotune.recording.mirror import MlflowMirror, SyncReport, experiment_id, mirror_for, sync
 from autotune.recording.recorder import NoMirror, Recorder
 from autotune.recording.request_records import read_records
 from autotune.recording.run_folder import RunFolder
@@ -23,6 +23,7 @@ __all__ = [
     "default_tracking",
     "encode_trial",
     "experiment_id",
+    "mirror_for",
     "read_records",
     "stored_form",
     "sync",

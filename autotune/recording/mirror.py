@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from autotune.domain.study import StudyResult, StudySpec
 from autotune.domain.trial import TrialResult
 from autotune.errors import AutotuneError
+from autotune.recording.recorder import NoMirror, Recorder
 from autotune.recording.run_content import experiment_tags, study_note, trial_content, trial_key
 from autotune.recording.run_folder import RunFolder
-from autotune.recording.tracking import quiet_mlflow
+from autotune.recording.tracking import default_tracking, quiet_mlflow
 
 if TYPE_CHECKING:
     from autotune.recording.mlflow_mirror import MlflowStudy
@@ -71,6 +72,20 @@ class MlflowMirror:
             if not self._warned:
                 self._warned = True
                 self._warn(f"MLflow cannot be written ({_shown(error)}); the study goes on, `autotune sync` catches up")
+
+
+def mirror_for(
+    mlruns: Path | None, folder: RunFolder, spec: StudySpec, warn: Callable[[str], None]
+) -> tuple[Recorder, str | None]:
+    """The recorder of a study, and the URI of its store. `mlruns` None, or a folder that cannot be made: no MLflow."""
+    if mlruns is None:
+        return NoMirror(), None
+    try:
+        uri, artifacts = default_tracking(mlruns)
+    except OSError as error:
+        warn(f"MLflow's folder {mlruns} cannot be made ({error.strerror}); `autotune sync` catches up")
+        return NoMirror(), None
+    return MlflowMirror(uri, artifacts, folder, spec, warn=warn), uri
 
 
 def sync(
