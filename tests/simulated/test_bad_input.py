@@ -45,7 +45,7 @@ def test_faults_of_the_space_file_come_all_at_once_with_their_lines(tmp_path: Pa
     text = SMALL_SPACE.replace("cuda_graph_max_bs: [32, 128]", "cuda_graph_max_bs: {low: 9, high: 2}").replace(
         "budget: {trials: 5}", "budgets: {trials: 5}"
     )
-    assert_refused(tmp_path, text, "small.yaml:13:", "small.yaml:21:", "budget")
+    assert_refused(tmp_path, text, "small.yaml:14:", "small.yaml:22:", "budget")
 
 
 def test_a_level_above_the_servers_own_cap_is_refused_with_the_arithmetic(tmp_path: Path) -> None:
