@@ -157,7 +157,7 @@ class ServerThread:
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.server = ReferenceServer(behaviour)
-        self._loop = asyncio.new_event_loop()
+        self._loop: Any = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.port = 0
 
@@ -174,10 +174,20 @@ class ServerThread:
 
     async def _wind_down(self) -> None:
         await self.server.stop()
+        await _turns()  # a task that is cancelled before its first step never closes the socket it was given
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await _turns()
+        for transport in [*self._loop._transports.values()]:  # whatever no task of ours had taken into its care
+            transport.abort()
+        await _turns()  # a transport that was aborted closes its socket in a later turn
 
     def _call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=10)
+
+
+async def _turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
