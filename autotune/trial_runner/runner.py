@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
-from autotune.domain.engine import Engine, LaunchSite
-from autotune.domain.measurement import LevelRun, Measurement
-from autotune.domain.serving import Serving
-from autotune.domain.study import StudySpec
+from autotune.domain.engine import LaunchSite
+from autotune.domain.measurement import Measurement
 from autotune.domain.trial import (
     Blame,
-    Difference,
     Failure,
     LaunchCommand,
     Origin,
     Provenance,
-    ResolvedArguments,
     TrialRequest,
     TrialResult,
     TrialState,
 )
-from autotune.domain.workload import LevelPlan, MeasurementPlan, PromptSource
 from autotune.errors import TrialError
 from autotune.launch import (
     Control,
@@ -43,69 +35,16 @@ from autotune.launch import (
     short_tmpdir,
     start,
 )
-from autotune.launch.collectives import AllReduceAnswer, AllReduceProbe, time_allreduce
-from autotune.load import Clock, run_level
-from autotune.recording import RunFolder
-from autotune.scoring import acceptance_alarms, measure, score
-from autotune.trial_runner import hygiene
-from autotune.trial_runner.failures import Scene, asks_for_health, explain, refuse_failed_requests, state_after
-from autotune.trial_runner.hygiene import WatchedLevel
+from autotune.scoring import score
+from autotune.trial_runner.failures import Scene, asks_for_health, explain, state_after
 from autotune.trial_runner.identity import KnownServers, duplicate_remark
+from autotune.trial_runner.measuring import LevelMeasurer
 from autotune.trial_runner.proof import Prover
+from autotune.trial_runner.site import HOST, Attempt, TrialSite
 
-HOST = "127.0.0.1"
 HTTP_OK = 200
 MAX_ATTEMPTS = 2
 _DYING_S = 2.0
-
-
-@dataclass(frozen=True)
-class TrialSite:
-    """All that stays the same from trial to trial."""
-
-    spec: StudySpec
-    serving: Serving
-    provenance: Provenance  # its version and the version's details are those of each trial's own interpreter
-    folder: RunFolder
-    prompts: PromptSource
-    tuner_python: str
-    shell: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    on_phase: Callable[[str], None] = lambda _phase: None
-    gpu_watch: Callable[[GpuChoice, Callable[[str], None]], GpuWatch] = GpuWatch
-    ask_allreduce: Callable[[AllReduceProbe], AllReduceAnswer] = time_allreduce
-    client_remark: Callable[[LevelRun], str | None] = lambda _run: None  # what the client's own test has against it
-
-    @property
-    def engine(self) -> Engine:
-        return self.serving.engine
-
-
-@dataclass
-class _Attempt:
-    """What one launch has shown so far; filled as it goes, so that a failure keeps what came before it."""
-
-    served_name: str = ""
-    command: LaunchCommand | None = None
-    startup_seconds: float | None = None
-    resolved: ResolvedArguments | None = None
-    differences: tuple[Difference, ...] = ()
-    measurements: list[Measurement] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    failure: Failure | None = None
-    interrupted: bool = False
-    gpus: GpuWatch | None = None  # None where the server takes no GPU of the node
-    repeats_hopeless: bool = False
-    identity: str | None = None  # of what the server runs with
-    original: TrialResult | None = None  # the trial that measured this very server before
-    proof: Mapping[str, str] = field(default_factory=dict)
-
-    def note(self, remark: str) -> None:
-        if remark not in self.remarks:
-            self.remarks.append(remark)
-
-    @property
-    def ready(self) -> bool:
-        return self.startup_seconds is not None
 
 
 class TrialRunner:
@@ -125,7 +64,7 @@ class TrialRunner:
         """Never raises for what a trial can do wrong. Ctrl-C ends the server and gives an INTERRUPTED result."""
         started, clock = datetime.now(UTC), time.monotonic()
         failures: list[Failure] = []
-        attempt = _Attempt()
+        attempt = Attempt()
         for number in range(1, MAX_ATTEMPTS + 1):
             attempt = self._attempt(request, number)
             if attempt.failure is None or attempt.interrupted:
@@ -137,9 +76,9 @@ class TrialRunner:
         self._known.add(result)
         return result
 
-    def _attempt(self, request: TrialRequest, number: int) -> _Attempt:
+    def _attempt(self, request: TrialRequest, number: int) -> Attempt:
         """The one catch site: what a trial can do wrong becomes `attempt.failure`; a bug of ours flies on."""
-        attempt = _Attempt()
+        attempt = Attempt()
         try:
             self._serve(request, number, attempt)
         except TrialError as error:
@@ -148,7 +87,7 @@ class TrialRunner:
             attempt.interrupted = True
         return attempt
 
-    def _serve(self, request: TrialRequest, number: int, attempt: _Attempt) -> None:
+    def _serve(self, request: TrialRequest, number: int, attempt: Attempt) -> None:
         spec, engine = self._site.spec, self._site.engine
         place = LaunchSite(HOST, free_port(HOST), _served_name(request), self._site.tuner_python)
         attempt.served_name = place.served_name
@@ -170,7 +109,7 @@ class TrialRunner:
                     attempt.gpus.serving(lambda: [pid for pid, _name in server.descendants()])
                 self._read_back(control, request.number, number, attempt)
                 if not self._is_known(request, attempt):
-                    self._measure(server, place.port, request.number, attempt)
+                    LevelMeasurer(self._site, server, place.port, request, attempt).run()
             except TrialError as error:
                 attempt.failure = explain(error, engine, self._scene(error, server, control, attempt))
             self._site.on_phase("stopping")
@@ -182,7 +121,7 @@ class TrialRunner:
                 f"had to be killed: it did not stop within {spec.limits.stop_grace_s:g} s of SIGTERM"
             )
 
-    def _communicates(self, asked: LaunchCommand, attempt: _Attempt) -> bool:
+    def _communicates(self, asked: LaunchCommand, attempt: Attempt) -> bool:
         """Proves the NCCL settings before a model is loaded; False where they fail."""
         if not self._prover.is_due(asked):
             return True
@@ -194,7 +133,7 @@ class TrialRunner:
             attempt.command = complete_environment(asked, self._site.shell, tmpdir=Path(tempfile.gettempdir()))
         return proven.failure is None
 
-    def _is_known(self, request: TrialRequest, attempt: _Attempt) -> bool:
+    def _is_known(self, request: TrialRequest, attempt: Attempt) -> bool:
         """Whether the server turned out to be one whose figures the study has."""
         if attempt.command is None or attempt.resolved is None:
             return False
@@ -207,7 +146,7 @@ class TrialRunner:
             attempt.remarks.append(duplicate_remark(attempt.original))
         return attempt.original is not None
 
-    def _free_gpus(self, asked: LaunchCommand, attempt: _Attempt) -> GpuWatch | None:
+    def _free_gpus(self, asked: LaunchCommand, attempt: Attempt) -> GpuWatch | None:
         """The GPUs that the command will take, once they are idle. Raises NodeBusy."""
         positions = self._site.engine.gpus(asked)
         if positions is None:
@@ -217,13 +156,13 @@ class TrialRunner:
         watch.await_free(self._site.on_phase)
         return watch
 
-    def _scene(self, error: TrialError, server: Server, control: Control, attempt: _Attempt) -> Scene:
+    def _scene(self, error: TrialError, server: Server, control: Control, attempt: Attempt) -> Scene:
         status, healthy = _settled_status(server), None
         if status is None and asks_for_health(error):
             healthy = control.get(self._site.engine.endpoints.health).status == HTTP_OK
         return Scene(status, server.log(), attempt.ready, server.killed_by_kernel(), healthy)
 
-    def _await_ready(self, server: Server, control: Control, served_name: str, attempt: _Attempt) -> None:
+    def _await_ready(self, server: Server, control: Control, served_name: str, attempt: Attempt) -> None:
         endpoints, limits = self._site.engine.endpoints, self._site.spec.limits
         readiness = Readiness(
             ready_line=endpoints.ready_line,
@@ -242,7 +181,7 @@ class TrialRunner:
             on_phase=self._site.on_phase,
         )
 
-    def _read_back(self, control: Control, trial: int, number: int, attempt: _Attempt) -> None:
+    def _read_back(self, control: Control, trial: int, number: int, attempt: Attempt) -> None:
         """What the server says it runs with. A server that does not say is measured all the same, and marked."""
         engine = self._site.engine
         for path in engine.endpoints.server_info:
@@ -255,80 +194,8 @@ class TrialRunner:
                 return
         attempt.remarks.append("the server did not say what it runs with: asked and resolved could not be compared")
 
-    def _measure(self, server: Server, port: int, trial: int, attempt: _Attempt) -> None:
-        plan, engine = self._site.spec.plan(), self._site.engine
-        cap = engine.request_cap(attempt.resolved) if attempt.resolved is not None else None
-        speculation = engine.speculation(attempt.resolved) if attempt.resolved is not None else None
-
-        def ended() -> str | None:
-            status = server.exit_status()
-            return None if status is None else f"the server ended with status {status} under load"
-
-        for level in plan.levels:
-            self._site.on_phase(f"C={level.concurrency}")
-            seen = self._pass(port, plan, level, ended, attempt)
-            attempt.measurements.append(seen.measurement)
-            self._site.folder.write_records(trial, seen.run)
-            if seen.disturbed:
-                refuse_failed_requests(seen.measurement, seen.run.records)
-                seen = self._again(trial, plan, level, seen, attempt, partial(self._pass, port, plan, level, ended))
-                self._site.folder.write_records(trial, seen.run)
-            measurement = seen.measurement
-            if cap is not None and cap < level.concurrency:
-                remark = f"the server runs {cap} requests at once: the other {level.concurrency - cap} wait in line"
-                measurement = replace(measurement, remarks=(*measurement.remarks, remark))
-            alarms, own = acceptance_alarms(seen.run, speculation), self._site.client_remark(seen.run)
-            measurement = replace(measurement, remarks=(*measurement.remarks, *alarms, *([own] if own else [])))
-            attempt.measurements[-1] = measurement
-            refuse_failed_requests(measurement, seen.run.records)
-
-    def _again(
-        self,
-        trial: int,
-        plan: MeasurementPlan,
-        level: LevelPlan,
-        first: WatchedLevel,
-        attempt: _Attempt,
-        once_more: Callable[[_Attempt], WatchedLevel],
-    ) -> WatchedLevel:
-        """A disturbed level, measured once more if that can be; what stands of the two."""
-        promised = hygiene.promised_prompts(self._site.spec, trial)
-        why_not = hygiene.why_no_repeat(
-            plan, level, self._site.prompts, promised=promised, hopeless=attempt.repeats_hopeless
-        )
-        if why_not:
-            return hygiene.unrepeated(first, why_not)
-        attempt.measurements[-1] = hygiene.unrepeated(first, "the second time did not come to its end").measurement
-        self._site.on_phase(f"C={level.concurrency} again")
-        second = once_more(attempt)
-        attempt.repeats_hopeless = bool(second.disturbed)
-        return hygiene.settled(first, second)
-
-    def _pass(
-        self, port: int, plan: MeasurementPlan, level: LevelPlan, ended: Callable[[], str | None], attempt: _Attempt
-    ) -> WatchedLevel:
-        """One level, once, with an eye on the GPUs."""
-        folder, prompts = self._site.folder, self._site.prompts
-        folder.note_prompts(prompts.position + level.prompts)  # before: a killed study repeats none
-        sampler = attempt.gpus.sampler() if attempt.gpus is not None else None
-        with sampler or nullcontext():
-            began_s = time.monotonic()
-            run = run_level(
-                HOST,
-                port,
-                wire=self._site.engine.wire_for(self._site.spec.workload.endpoint, attempt.served_name),
-                plan=plan,
-                level=level,
-                prompts=prompts,
-                clock=Clock(rate=self._rate, alive=ended),
-            )
-        folder.note_prompts(prompts.position)
-        if sampler is not None and sampler.problem:
-            attempt.note(f"the trial's GPUs were not watched all the time: {sampler.problem}")
-        return hygiene.watched(run, measure(run), sampler, began_s=began_s, rate=self._rate)
-
     def _result(
-        self, request: TrialRequest, attempt: _Attempt, failures: list[Failure], *, started: datetime, clock: float
+        self, request: TrialRequest, attempt: Attempt, failures: list[Failure], *, started: datetime, clock: float
     ) -> TrialResult:
         if attempt.interrupted:
             state = TrialState.INTERRUPTED
