@@ -244,6 +244,27 @@ def test_an_unset_argument_can_be_a_bug_too() -> None:
     assert "bug-fa3-default-sm120" not in ask({"attention_backend": "triton"}, hardware=PCIE)[1]
 
 
+@pytest.mark.parametrize(
+    ("tight", "roomy", "level"),
+    [
+        ({"cuda_graph_max_bs": 64}, {"cuda_graph_max_bs": 80}, 64),
+        ({"cuda_graph_bs": "1 2 64"}, {"cuda_graph_bs": "1 2 128"}, 60),
+        ({"cuda_graph_max_bs": 64}, {"cuda_graph_max_bs": 64, "dp_size": 2}, 64),
+    ],
+)
+def test_graphs_that_end_at_the_level_are_remarked_on(
+    tight: Mapping[str, Value], roomy: Mapping[str, Value], level: int
+) -> None:
+    assert "graph-margin" in ask(tight, level=level)[1]
+    assert "graph-margin" not in ask(roomy, level=level)[1]
+
+
+def test_graphs_that_end_below_the_level_are_refused_and_not_remarked_on_as_well() -> None:
+    refusals, remarks = ask({"cuda_graph_max_bs": 32}, level=64)
+    assert "graph-ceiling" in refusals
+    assert "graph-margin" not in remarks
+
+
 def test_made_up_acceptance_is_allowed_and_remarked_on() -> None:
     refusals, remarks = ask({**CHAIN, "SGLANG_SIMULATE_ACC_LEN": 3})
     assert refusals == set()
