@@ -17,14 +17,22 @@ from urllib.parse import urlsplit
 from autotune import engines
 from autotune.client_test import ClientTest
 from autotune.domain.engine import Engine, Wire
-from autotune.domain.measurement import Measurement, RequestRecord
+from autotune.domain.measurement import LevelRun, Measurement, RequestRecord
 from autotune.domain.trial import ResolvedArguments
-from autotune.domain.workload import ENDPOINTS, REQUESTS_PER_SLOT, LevelPlan, MeasurementPlan
+from autotune.domain.workload import (
+    ENDPOINTS,
+    LATE_PRECISION,
+    LATE_WARM_UP,
+    REQUESTS_PER_SLOT,
+    LevelPlan,
+    MeasurementPlan,
+)
 from autotune.errors import InputError, LoadFailed, ServingEnvironmentError
 from autotune.launch import Control
 from autotune.load import Clock, prompt_source, run_level
 from autotune.reporting import level_line
-from autotune.scoring import measure
+from autotune.scoring import Evidence, guarded, measure
+from autotune.scoring.intervals.stopping import WarmAndPrecise
 from autotune.trial_runner.failures import RequestsFailed, refuse_failed_requests
 
 LEAST_REQUESTS = 10
@@ -38,7 +46,8 @@ _HTTP_OK, _DENIED = 200, (401, 403)
 @dataclass(frozen=True)
 class BenchPlan:
     """`url`: http://host:port. `requests`: per level; None is 5 for each slot and at least 10, or 60 at a rate.
-    `rates`: requests a second; where there are any, `concurrency` is not used. `seed` None: fresh prompts each time."""
+    `rates`: requests a second; where there are any, `concurrency` is not used. `precision`, `level_seconds`: as in a
+    workload, for levels. `seed` None: fresh prompts each time."""
 
     url: str
     concurrency: tuple[int, ...] = (1, 8, 64)
@@ -50,6 +59,8 @@ class BenchPlan:
     model: str | None = None
     api_key: str | None = dataclasses.field(default=None, repr=False)
     seed: int | None = None
+    precision: float | None = None
+    level_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,8 +94,19 @@ class _Site:
     wire: Wire
     model: str | None
     resolved: ResolvedArguments | None
-    cap: int | None
     speed: float | None  # of a simulated node
+    names: tuple[str, ...] = ()  # that it answered to at first
+
+    def evidence(self, run: LevelRun, engine: Engine) -> Evidence:
+        """Nothing is known of its log: the guards that read it say nothing."""
+        known = self.resolved
+        return Evidence(
+            run=run,
+            measurement=measure(run),
+            request_cap=engine.request_cap(known) if known is not None else None,
+            graph_ceiling=engine.graph_ceiling(known) if known is not None else None,
+            speculation=engine.speculation(known) if known is not None else None,
+        )
 
 
 def bench(
@@ -101,7 +123,8 @@ def bench(
     levels = _levels(plan)
     seed = secrets.randbits(32) if plan.seed is None else plan.seed
     prompts = prompt_source(plan.prompts, seed=seed)
-    site = _look(plan, engines.get(DIALECT))
+    engine = engines.get(DIALECT)
+    site = _look(plan, engine)
     measurements = []
     for level in levels:
         run = run_level(
@@ -113,13 +136,19 @@ def bench(
             prompts=prompts,
             clock=Clock(rate=site.speed or 1.0),
         )
-        measurement = _with_remarks(
-            measure(run), site, None if client is None else client.remark_on(run, site.speed or 1.0)
+        measurement = guarded(
+            replace(
+                site.evidence(run, engine),
+                client=None if client is None else client.finding_on(run, site.speed or 1.0),
+            )
         )
-        if not run.remarks:  # a rate that was too high is a finding, though many of its requests have no end
+        if (
+            run.rate is None or not run.remarks
+        ):  # a rate that was too high is a finding, though many of its requests have no end
             _refuse_failed(measurement, run.records)
         measurements.append(measurement)
         on_level(measurement)
+    _confirm(plan, site, engine)
     version = site.resolved.version if site.resolved is not None else None
     return BenchResult(plan, site.model, version, site.speed is not None, tuple(measurements))
 
@@ -164,7 +193,18 @@ def _levels(plan: BenchPlan) -> tuple[LevelPlan, ...]:
             hint=f"--requests {needed}, or leave it out",
         )
     return tuple(
-        LevelPlan(level, plan.requests or max(REQUESTS_PER_SLOT * level, LEAST_REQUESTS)) for level in plan.concurrency
+        _level(plan, level, plan.requests or max(REQUESTS_PER_SLOT * level, LEAST_REQUESTS))
+        for level in plan.concurrency
+    )
+
+
+def _level(plan: BenchPlan, concurrency: int, floor: int) -> LevelPlan:
+    return LevelPlan(
+        concurrency,
+        floor,
+        most_requests=floor * (LATE_WARM_UP if plan.precision is None else LATE_PRECISION),
+        seconds=plan.level_seconds,
+        rule=WarmAndPrecise(plan.precision),
     )
 
 
@@ -198,9 +238,22 @@ def _look(plan: BenchPlan, engine: Engine) -> _Site:
         engine.wire_for(plan.endpoint, model or "", api_key=plan.api_key),
         model,
         resolved,
-        engine.request_cap(resolved) if resolved is not None else None,
         _simulated_speed(info.text) if info is not None else None,
+        names,
     )
+
+
+def _confirm(plan: BenchPlan, site: _Site, engine: Engine) -> None:
+    """Raises LoadFailed where another server answers than the one that was looked at."""
+    shown = f"[{site.host}]" if ":" in site.host else site.host
+    with Control(shown, site.port, api_key=plan.api_key) as control:
+        said = control.get(engine.endpoints.identity)
+    names = engine.served_names(said.text) if said.status == _HTTP_OK else ()
+    if names and site.names and names != site.names:
+        raise LoadFailed(
+            f"{plan.url} answered as {', '.join(site.names)} before the first level, and as {', '.join(names)} after "
+            "the last: nobody knows which of them was measured"
+        )
 
 
 def _address(url: str) -> tuple[str, int]:
@@ -228,11 +281,3 @@ def _simulated_speed(info: str) -> float | None:
     node = said.get("simulated_node") if isinstance(said, dict) else None
     speed = node.get("speed") if isinstance(node, dict) else None
     return float(speed) if isinstance(speed, int | float) else None
-
-
-def _with_remarks(measurement: Measurement, site: _Site, own: str | None) -> Measurement:
-    """`own`: what the client's test has against the level."""
-    remarks, level = [*measurement.remarks, *([own] if own else [])], measurement.concurrency
-    if site.cap is not None and site.cap < level:
-        remarks.append(f"the server runs {site.cap} requests at once: the other {level - site.cap} wait in line")
-    return replace(measurement, remarks=tuple(remarks))

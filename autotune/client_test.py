@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +22,16 @@ from typing import Any
 import numpy as np
 
 from autotune.domain.engine import Engine, Wire
+from autotune.domain.finding import Finding
 from autotune.domain.measurement import LevelRun
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import LaunchCommand
 from autotune.domain.workload import REQUESTS_PER_SLOT, LevelPlan, MeasurementPlan
-from autotune.errors import LoadFailed, TrialError
+from autotune.errors import InputError, LoadFailed, TrialError
 from autotune.launch import Control, Server, complete_environment, short_tmpdir, start
 from autotune.load import Clock, prompt_source, run_level
 from autotune.load.reference import READY_LINE
+from autotune.scoring.guarding.guards import finding
 from autotune.scoring.window import chunks_inside, tokens_until
 
 HOST = "127.0.0.1"
@@ -39,6 +42,8 @@ FIRST_RATE = 20_000.0
 SHORTEST_INTERVAL_S = 0.002
 """Between the chunks of one stream, where the rate is raised: no server is faster."""
 REACHED = 0.9
+SLOWER_TRIES = 3
+"""Halvings of a rate that was not held: a level is refused for the client where it does not hold an eighth of it."""
 RATES = (20_000.0, 40_000.0, 80_000.0)
 REQUEST_S = 0.6
 TTFT_S = 0.02
@@ -84,23 +89,53 @@ class ClientTest:
             "client_lag_p99": "unknown" if not lags else f"{1e3 * max(lags):.1f} ms",
         }
 
-    def remark_on(self, run: LevelRun, clock_rate: float = 1.0) -> str | None:
+    def finding_on(self, run: LevelRun, clock_rate: float = 1.0) -> Finding | None:
         """What is to be said of a level at which more came than the client was shown to bear; None if nothing is, or
         nothing was tested. `clock_rate`: seconds of `run` in one of the wall."""
         if not self.levels or run.window is None or run.window[1] <= run.window[0]:
             return None
         seconds = (run.window[1] - run.window[0]) / clock_rate
-        return self.remark(run.concurrency, chunks_inside(run.records, run.window) / seconds)
+        return self.finding(run.concurrency, chunks_inside(run.records, run.window) / seconds)
 
-    def remark(self, concurrency: int, chunks_per_s: float) -> str | None:
+    def finding(self, concurrency: int, chunks_per_s: float) -> Finding | None:
         """The same for a level of so many streams and chunks a second."""
-        known = [level for level in self.levels if level.concurrency >= concurrency and level.holds]
-        bound = max((level.true_rate for level in known), default=0.0)
+        bound = self.shown(concurrency)
         if chunks_per_s <= bound:
             return None
-        return (
+        broken = [level for level in self.levels if level.concurrency <= concurrency and not level.holds]
+        failed_at = min((level.true_rate for level in broken), default=None)
+        if failed_at is not None and chunks_per_s >= failed_at:
+            text = (
+                f"this level had {chunks_per_s:,.0f} chunks/s, and in its own test the client did not keep up with "
+                f"{failed_at:,.0f}"
+            )
+            return finding("client_disproved", text, concurrency, chunks_per_s=chunks_per_s, failed_at=failed_at)
+        text = (
             f"the client was tested up to {bound:,.0f} chunks/s at {concurrency} streams, and this level had "
             f"{chunks_per_s:,.0f}: it may have been the slow one"
+        )
+        return finding("client_untested", text, concurrency, chunks_per_s=chunks_per_s, tested_to=bound)
+
+    def shown(self, concurrency: int) -> float:
+        """The largest rate, in chunks a second, that the client was shown to take in at so many streams or more."""
+        known = [level for level in self.levels if level.concurrency >= concurrency and level.holds]
+        return max((level.true_rate for level in known), default=0.0)
+
+    def refuse_levels(self) -> None:
+        """Raises InputError for levels at which the client did not keep up with any rate that it was tested at."""
+        lost = sorted({level.concurrency for level in self.levels if not self.shown(level.concurrency)})
+        if not lost:
+            return
+        tried = "; ".join(
+            f"{level.concurrency} streams at {level.true_rate:,.0f} tok/s: {level.delivered:.2%} delivered"
+            for level in self.levels
+            if level.concurrency in lost
+        )
+        raise InputError(
+            f"the load client must deliver within {TOLERANCE:.1%} at every level of the study, but in its own test it "
+            f"did at no rate of level {', '.join(str(level) for level in lost)} ({tried})",
+            hint="end what else runs on this machine, or leave these levels out; "
+            "`autotune bench --self-test` repeats the test",
         )
 
 
@@ -150,8 +185,10 @@ class ReferenceProcess:
 def reference_process(tuner_python: str) -> Iterator[ReferenceProcess]:
     """Starts `python -m autotune.load.reference` under a guard, and ends it. Raises LoadFailed if it fails to start."""
     folder, tmpdir = Path(tempfile.mkdtemp(prefix="autotune-client-")), short_tmpdir()
+    # The tuner's own modules, wherever they came from: it may have been found through PYTHONPATH, which no server gets.
+    own = {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
     command = complete_environment(
-        LaunchCommand((tuner_python, "-m", "autotune.load.reference")), dict(os.environ), tmpdir=tmpdir
+        LaunchCommand((tuner_python, "-m", "autotune.load.reference"), own), dict(os.environ), tmpdir=tmpdir
     )
     try:
         with start(command, log_path=folder / "reference.log", tmpdir=tmpdir) as server:
@@ -191,6 +228,11 @@ def run_client_test(
         for concurrency in sorted(levels):
             rate = min(FIRST_RATE, concurrency / STREAM_INTERVAL_S)
             level = test(concurrency, rate)
+            for _ in range(SLOWER_TRIES):
+                if level.holds:
+                    break
+                rate /= 2
+                level = test(concurrency, rate)
             if concurrency != max(levels):
                 continue
             for higher in RATES:
@@ -203,15 +245,18 @@ def run_client_test(
 
 def for_study(spec: StudySpec, engine: Engine, *, tuner_python: str, note: Callable[[str], None]) -> ClientTest:
     """At the study's own levels. Empty on a simulated node, whose clock runs as fast as its file says; and where the
-    test cannot be made, which `note` is told: it is no reason not to measure."""
+    test cannot be made, which `note` is told: it is no reason not to measure. Raises InputError for levels that the
+    client cannot bear."""
     if engine.simulated:
         return ClientTest()
     try:
         wire = engine.wire_for(spec.workload.endpoint, "reference")
-        return run_client_test(spec.workload.levels, wire, tuner_python=tuner_python)
+        tested = run_client_test(spec.workload.levels, wire, tuner_python=tuner_python)
     except TrialError as error:
         note(f"the load client could not be tested: {error.message}")
         return ClientTest()
+    tested.refuse_levels()
+    return tested
 
 
 def _test_level(reference: ReferenceProcess, wire: Wire, concurrency: int, rate: float) -> ClientLevel:

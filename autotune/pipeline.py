@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotune import client_test, engines, preflight, recording, reporting, scoring, spacefile, study
+from autotune import client_test, engines, preflight, recording, reporting, spacefile, study
 from autotune.domain.study import StudyResult, StudySpec
 from autotune.domain.trial import TrialRequest, TrialResult
 from autotune.errors import Interrupted, StudyStopped
@@ -26,6 +26,7 @@ from autotune.trial_runner import TrialRunner, TrialSite
 class Options:
     """`mlruns` None: no MLflow. `folder`: a run folder to go on with; None makes a new one under `runs`.
 
+    `warm_start`: earlier studies to learn from; one that is gone on with knows what it knew.
     `stop_requested` is asked before each trial: a KeyboardInterrupt that comes while a library writes a file may be
     swallowed there, and the owner must not have to press Ctrl-C twice.
     """
@@ -33,6 +34,7 @@ class Options:
     runs: Path
     mlruns: Path | None
     folder: RunFolder | None = None
+    warm_start: tuple[study.EarlierStudy, ...] = ()
     on_event: Callable[[study.StudyEvent], None] = lambda _event: None
     on_phase: Callable[[str], None] = lambda _phase: None
     stop_requested: Callable[[], bool] = lambda: False
@@ -56,27 +58,50 @@ class Outcome:
 def tune(spec: StudySpec, options: Options) -> Outcome:
     """Raises InputError before anything is launched; later failures are in the outcome."""
     engine = engines.get(spec.engine.name)
+    study.require_same_engine(spec, options.warm_start)
     node = preflight.inspect(spec, engine, tuner_python=sys.executable)
     client = client_test.for_study(
         spec, engine, tuner_python=sys.executable, note=lambda t: options.on_event(study.StudyEvent("note", text=t))
     )
+    spec = _informed(spec, options, node)
     folder = options.folder or RunFolder.create(
         options.runs, spec, spacefile.dump(spec.source), simulated=engine.simulated
     )
+    if options.folder is None:
+        recording.write_knowledge(folder, spec.earlier)
 
     def warn(text: str) -> None:
         options.on_event(study.StudyEvent("note", text=f"warning: {text}"))
 
     mirror, uri = recording.mirror_for(options.mlruns, folder, spec, warn)
-    for warning in node.warnings:
+    spec, remarks = preflight.confirmation_within(spec, folder.prompts_used(held_out=True))
+    for warning in (*node.warnings, *remarks):
         warn(warning)
     with folder.hold():
         session = _Session(spec, replace(node, facts={**node.facts, **client.facts}), folder, mirror, options, client)
         mirror.study_started(spec, folder)
         stopped, error, interrupted = _search(spec, session, options)
         result = conclude(spec, folder, stopped)
+        folder.write_report("report.md", reporting.markdown_report(result))
         mirror.study_finished(result, reporting.experiment_note(result))
     return Outcome(result, folder, uri, interrupted, error)
+
+
+def _informed(spec: StudySpec, options: Options, node: preflight.Node) -> StudySpec:
+    """With what earlier studies are good for here."""
+    if options.folder is not None:
+        return replace(spec, earlier=recording.read_knowledge(options.folder))
+    here = study.Here(node.facts, node.serving.version, _validity(spec, node))
+    known = study.learn(spec, options.warm_start, here)
+    for text in known.notes:
+        options.on_event(study.StudyEvent("note", text=text))
+    return replace(spec, earlier=known)
+
+
+def _validity(spec: StudySpec, node: preflight.Node) -> study.Validity:
+    return study.Validity(
+        problems=functools.partial(preflight.problems_of, spec, node.serving), canonical=node.serving.canonical
+    )
 
 
 def _search(spec: StudySpec, session: _Session, options: Options) -> tuple[str, StudyStopped | None, bool]:
@@ -98,16 +123,9 @@ def _search(spec: StudySpec, session: _Session, options: Options) -> tuple[str, 
 
 
 def conclude(spec: StudySpec, folder: RunFolder, stopped: str = "") -> StudyResult:
-    """The study as recorded, with the best compared with the baseline; writes the report."""
-    result = StudyResult(spec, folder.trials(), None, stopped)
-    best, baseline = result.best, result.baseline
-    if best is not None and baseline is not None and best is not baseline:
-        comparison = scoring.compare(
-            best.measurements, baseline.measurements, spec.objective, spec.workload.concurrency
-        )
-        result = StudyResult(spec, result.trials, comparison, stopped)
-    folder.write_report("report.md", reporting.markdown_report(result))
-    return result
+    """The study as recorded, with the best compared with the baseline. Writes nothing."""
+    known = replace(spec, earlier=recording.read_knowledge(folder))
+    return study.conclude(known, folder.trials(), stopped)
 
 
 class _Session:
@@ -123,8 +141,16 @@ class _Session:
         client: client_test.ClientTest,
     ) -> None:
         prefix = spec.workload.prefix_tokens if spec.workload.prefix_sharing else None
-        skip = folder.prompts_used()
-        prompts = prompt_source(spec.workload.prompts, seed=spec.seed, skip=skip, prefix_tokens=prefix)
+        prompts, held_out = (
+            prompt_source(
+                spec.workload.prompts,
+                seed=spec.seed,
+                skip=folder.prompts_used(held_out=kept_back),
+                held_out=kept_back,
+                prefix_tokens=prefix,
+            )
+            for kept_back in (False, True)
+        )
         site = TrialSite(
             spec,
             node.serving,
@@ -132,15 +158,14 @@ class _Session:
             folder,
             prompts,
             sys.executable,
+            held_out=held_out,
             on_phase=options.on_phase,
-            client_remark=client.remark_on,
+            client_finding=client.finding_on,
         )
         earlier = StudyResult(spec, folder.trials()).baseline
         self._runner = TrialRunner(site, earlier.measurements if earlier is not None else (), folder.trials())
         self.folder, self._mirror, self._options = folder, mirror, options
-        self.validity = study.Validity(
-            problems=functools.partial(preflight.problems_of, spec, node.serving), canonical=node.serving.canonical
-        )
+        self.validity = _validity(spec, node)
 
     def evaluate(self, request: TrialRequest) -> TrialResult:
         if self._options.stop_requested():

@@ -33,7 +33,7 @@ workload:
   min_requests: 8
   concurrency: {1: 1, 8: 2}
 objective: {metric: weighted_throughput}
-budget: {trials: 5}
+budget: {trials: 5, confirm: off}
 """
 
 

@@ -29,6 +29,12 @@ KeyVariable = Annotated[
     str | None, typer.Option("--api-key-env", metavar="NAME", help="The environment variable that holds the API key.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Of the order of prompts; fresh ones each time if left out.")]
+Precision = Annotated[
+    str | None, typer.Option("--precision", help="Measure a level until its interval is so narrow: 2%, or 0.02.")
+]
+LevelSeconds = Annotated[
+    float | None, typer.Option("--level-seconds", min=0.001, help="Bound on a level's window, on the node's clock.")
+]
 SelfTest = Annotated[bool, typer.Option("--self-test", help="Test the client itself at these levels, first or alone.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
 
@@ -44,6 +50,8 @@ def bench(
     model: Model = None,
     api_key_env: KeyVariable = None,
     seed: Seed = None,
+    precision: Precision = None,
+    level_seconds: LevelSeconds = None,
     self_test: SelfTest = False,
     as_json: Json = False,
 ) -> None:
@@ -71,11 +79,13 @@ def bench(
         model=model,
         api_key=key,
         seed=seed,
+        precision=None if precision is None else _share(precision),
+        level_seconds=level_seconds,
     )
 
     def show(measurement: Measurement) -> None:
         typer.echo(line(measurement), err=as_json)
-        for remark in measurement.remarks:
+        for remark in (*measurement.remarks, *(f"{found.effect}: {found.text}" for found in measurement.findings)):
             typer.echo(f"  {remark}", err=True)
 
     result = measure_server(plan, on_level=show, client=client)
@@ -96,6 +106,17 @@ def _numbers(text: str, option: str, *, whole: bool) -> tuple[float, ...]:
     if min(numbers) <= 0:
         raise InputError(f"{option} takes numbers above 0, but got {text!r}")
     return tuple(dict.fromkeys(numbers))
+
+
+def _share(text: str) -> float:
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        share = float(number) / (100.0 if percent else 1.0)
+    except ValueError:
+        share = 0.0
+    if not 0.001 <= share <= 0.5:
+        raise InputError(f"--precision takes 0.1% to 50%, but got {text!r}", hint="--precision 2%")
+    return share
 
 
 def _key(variable: str | None) -> str | None:

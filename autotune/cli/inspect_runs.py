@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autotune.cli.options import DEFAULT_RUNS, Runs, Study, find_run
 from autotune.errors import InputError
+
+if TYPE_CHECKING:
+    from autotune.domain.study import StudyResult
+    from autotune.domain.trial import TrialResult
 
 
 def report(
@@ -34,22 +38,28 @@ def export(
     study: Study = None,
     form: Annotated[str, typer.Option("--format", help="shell, env or json.")] = "shell",
     trial: Annotated[int | None, typer.Option("--trial", min=0, help="The best where left out.")] = None,
+    level: Annotated[
+        int | None, typer.Option("--level", min=1, help="The best at this concurrency level, not by the objective.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="The address that the exported server is to bind.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 30000,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; stdout where left out.")] = None,
     runs: Runs = DEFAULT_RUNS,
 ) -> None:
-    """Print the launch command of the best trial, or of --trial, exactly as it ran."""
+    """Print the launch command of the best trial, of the best at --level, or of --trial, exactly as it ran."""
     from autotune import exporters, pipeline
 
+    if trial is not None and level is not None:
+        raise InputError("--trial and --level each name a trial", hint="give one of them")
     folder, spec = find_run(runs, study)
     result = pipeline.conclude(spec, folder)
-    chosen = result.best if trial is None else next((t for t in result.trials if t.number == trial), None)
+    if level is not None:
+        chosen, why = _best_at(result, level)
+    else:
+        chosen, why = (result.best if trial is None else _numbered(result, trial)), ""
     if chosen is None:
-        numbers = ", ".join(str(t.number) for t in result.complete) or "none"
-        what = "no trial of it is complete" if trial is None else f"it has no trial {trial}"
-        raise InputError(f"nothing to export from {folder.path.name}: {what}", hint=f"complete trials: {numbers}")
-    text = exporters.render(form, result, chosen, host=host, port=port)
+        raise _nothing_to_export(result, folder.path.name, trial, level)
+    text = exporters.render(form, result, chosen, host=host, port=port, note=why)
     if output is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
@@ -59,6 +69,40 @@ def export(
             output.chmod(0o755)
     except OSError as error:
         raise InputError(f"--output must be writable, but {output}: {error.strerror}") from error
+
+
+def _numbered(result: StudyResult, trial: int) -> TrialResult | None:
+    return next((t for t in result.trials if t.number == trial), None)
+
+
+def _best_at(result: StudyResult, level: int) -> tuple[TrialResult | None, str]:
+    """And what to say of it: in the export, and on stderr where it is not clearly the best."""
+    from autotune import reporting
+
+    best = reporting.best_at(result, level)
+    if best is None:
+        return None, ""
+    trial, clearness = best.point.trial, reporting.clearness(best)
+    if not best.clear:
+        typer.echo(f"level {level}: trial {trial.number} has the highest throughput; {clearness}", err=True)
+    return trial, f"highest throughput at level {level} ({clearness}), not the best by the objective of all levels"
+
+
+def _nothing_to_export(result: StudyResult, study: str, trial: int | None, level: int | None) -> InputError:
+    numbers = ", ".join(str(t.number) for t in result.complete) or "none"
+    hint = f"complete trials: {numbers}"
+    least = result.least_violating
+    if trial is not None:
+        what = f"it has no trial {trial}"
+    elif level is not None and level not in result.spec.workload.levels:
+        what = f"it has no level {level}"
+        hint = f"its levels: {', '.join(map(str, result.spec.workload.levels))}"
+    elif least is not None and least.broken:
+        what = "no trial keeps to the SLO" + ("" if level is None else f" at level {level}")
+        hint = f"the one that comes closest: --trial {least.number}"
+    else:
+        what = "no trial of it is complete"
+    return InputError(f"nothing to export from {study}: {what}", hint=hint)
 
 
 def studies(runs: Runs = DEFAULT_RUNS) -> None:

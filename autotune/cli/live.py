@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from autotune.domain.configuration import Configuration
+from autotune.domain.confirmation import Replicate
 from autotune.domain.study import StudySpec
-from autotune.domain.trial import TrialResult, TrialState
+from autotune.domain.trial import Origin, TrialResult, TrialState
 from autotune.reporting import differences_from_baseline, level_line, trial_line
 from autotune.reporting.figures import duration
+from autotune.reporting.sections.servers import state_word
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,11 +58,19 @@ class Progress:
         return sum(result.node_seconds for result in self.results)
 
     def remaining(self) -> float | None:
-        """Node seconds to the end of the budget; None before the first complete trial, or without a budget."""
+        """Node seconds to the end of the budget, the confirmation included; None before the first complete trial, or
+        without a budget."""
         lengths = [r.node_seconds for r in self.results if r.state is TrialState.COMPLETE]
         bounds = []
-        if self.spec.budget.trials is not None and lengths:
-            bounds.append(max(0, self.spec.budget.trials - len(self.results)) * statistics.median(lengths))
+        if self._plan is not None and lengths:
+            done = sum(r.replicate is not None and r.state is not TrialState.INTERRUPTED for r in self.results)
+            planned = self._plan.rounds * (len(self._plan.finalists) + 1)
+            bounds.append(max(0, planned - done) * statistics.median(lengths))
+        elif self.spec.budget.trials is not None and lengths:
+            search = max(0, self.spec.budget.trials - len(self.searched)) * statistics.median(lengths)
+            confirm = self.spec.budget.confirm
+            share = 0.0 if confirm is None else confirm.share / (1.0 - confirm.share)
+            bounds.append(search + share * (self.node_seconds + search))
         if self.spec.budget.hours is not None:
             bounds.append(max(0.0, self.spec.budget.hours * 3600 - self.node_seconds))
         return min(bounds) if bounds and lengths else None
@@ -72,9 +82,23 @@ class Progress:
 
     def summary(self) -> str:
         left = self.remaining()
-        trials = f"{len(self.results)}" + (f"/{self.spec.budget.trials}" if self.spec.budget.trials else "")
-        shown = f"trials {trials} | node time {duration(self.node_seconds)}"
+        trials = f"{len(self.searched)}" + (f"/{self.spec.budget.trials}" if self.spec.budget.trials else "")
+        shown = f"trials {trials}{self._confirming()} | node time {duration(self.node_seconds)}"
         return shown + (f" | about {duration(left)} of it to go" if left is not None else "")
+
+    @property
+    def searched(self) -> list[TrialResult]:
+        """A confirmation's runs come on top of the budget's trials."""
+        return [result for result in self.results if result.origin is not Origin.CONFIRMATION]
+
+    @property
+    def _plan(self) -> Replicate | None:
+        """Of the confirmation that is under way."""
+        return self.results[-1].replicate if self.results else None
+
+    def _confirming(self) -> str:
+        plan = self._plan
+        return "" if plan is None else f" | confirmation: round {plan.round} of at most {plan.rounds}"
 
 
 class Lines:
@@ -162,9 +186,10 @@ class Table:
     def _row(self, result: TrialResult) -> tuple[str, ...]:
         baseline = self._progress.baseline
         score = f"{result.score.estimate.value:.1f}" if result.score is not None else "-"
+        score = score if result.bound is None else f"at most {result.bound.at_most}"
         ratio = "-"
         if result.score is not None and baseline is not None and baseline.score is not None:
             ratio = f"{result.score.estimate.value / baseline.score.estimate.value - 1:+.1%}"
-        state = result.failure.reason.word if result.failure is not None else result.state.value
+        state = result.failure.reason.word if result.failure is not None else state_word(result)
         what = self._progress.differences(result.configuration)
         return (str(result.number), result.origin.value, state, score, ratio, duration(result.node_seconds), what)

@@ -12,6 +12,7 @@ from autotune.errors import InputError
 if TYPE_CHECKING:
     from autotune.domain.study import EngineSpec, StudySpec
     from autotune.recording import RunFolder
+    from autotune.study import EarlierStudy
 
 Space = Annotated[Path, typer.Option("--space", help="The space file (see docs/space_file.md).", show_default=False)]
 Overrides = Annotated[
@@ -40,6 +41,19 @@ def find_run(runs: Path, study: str | None) -> tuple[RunFolder, StudySpec]:
 
     folder = RunFolder.find(runs, study)
     return folder, spacefile.load_text(folder.study_yaml(), str(folder.path / "study.yaml"))
+
+
+def find_earlier(runs: Path, name: str) -> EarlierStudy:
+    """A recorded study for a warm start: its run folder or the trials.jsonl in it, by path or by name. Raises
+    RunFolderError for a path that is none."""
+    from autotune.recording import RunFolder
+    from autotune.study import EarlierStudy
+
+    path = Path(name).parent if Path(name).name == "trials.jsonl" else Path(name)
+    if path.exists():
+        RunFolder.open(path)
+    folder, spec = find_run(runs, str(path))
+    return EarlierStudy(folder.path.name, spec, folder.trials())
 
 
 def _engine_faults(section: EngineSpec) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from autotune.cli.options import (
     MlRuns,
     Overrides,
     Runs,
+    find_earlier,
     find_run,
     read_space,
 )
@@ -25,11 +26,15 @@ if TYPE_CHECKING:
     from autotune.pipeline import Outcome
 
 Space = Annotated[Path | None, typer.Option("--space", help="The space file (see docs/space_file.md).")]
-Trials = Annotated[int | None, typer.Option("--trials", min=1, help="Overrides budget.trials.")]
+Trials = Annotated[int | None, typer.Option("--trials", min=1, help="Overrides budget.trials (of the search).")]
 Hours = Annotated[float | None, typer.Option("--hours", min=0.0, help="Overrides budget.hours (node hours).")]
 Resume = Annotated[
     str | None,
     typer.Option("--resume", metavar="STUDY", help="Go on with this run folder (or `latest`), as it was resolved."),
+]
+WarmStart = Annotated[
+    list[str] | None,
+    typer.Option("--warm-start", metavar="RUN", help="Learn from this earlier study first; may be repeated."),
 ]
 NoMlflow = Annotated[bool, typer.Option("--no-mlflow", help="Only the run folder; `autotune sync` catches up.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, last, and nothing else there.")]
@@ -42,6 +47,7 @@ def run(
     trials: Trials = None,
     hours: Hours = None,
     resume: Resume = None,
+    warm_start: WarmStart = None,
     no_mlflow: NoMlflow = False,
     as_json: Json = False,
     runs: Runs = DEFAULT_RUNS,
@@ -60,10 +66,16 @@ def run(
     if resume is not None:
         if engine or overrides:
             raise InputError("a resumed study keeps its space: --set and --engine cannot change it")
+        if warm_start:
+            raise InputError(
+                "a resumed study goes on with what it knew at its start: --warm-start cannot add to it",
+                hint="autotune run --space FILE --warm-start RUN begins a new one",
+            )
         folder, spec = find_run(runs, None if resume == "latest" else resume)
     else:
         assert space is not None
         spec = read_space(space, overrides, engine)
+    earlier = tuple(find_earlier(runs, name) for name in warm_start or ())
     budget = replace(spec.budget, trials=trials or spec.budget.trials, hours=hours or spec.budget.hours)
     spec = replace(spec, budget=budget)
     with display(spec, sys.stderr, () if folder is None else folder.trials()) as shown:
@@ -71,6 +83,7 @@ def run(
             runs=runs,
             mlruns=None if no_mlflow else mlruns,
             folder=folder,
+            warm_start=earlier,
             on_event=shown.event,
             on_phase=shown.phase,
             stop_requested=interruption.requested,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autotune.domain.configuration import Configuration, Value
+from autotune.domain.finding import ServerWindow
 from autotune.domain.models import Misfit, ModelFiles, Speculation
 from autotune.domain.study import EngineSpec
 from autotune.domain.trial import Difference, EngineVersion, Failure, LaunchCommand, ResolvedArguments
@@ -173,6 +174,14 @@ class Engine(Protocol):
 
     def request_cap(self, resolved: ResolvedArguments) -> int | None:
         """How many requests the server says it runs at once; None if it does not say."""
+        ...
+
+    def graph_ceiling(self, resolved: ResolvedArguments) -> int | None:
+        """The most requests that it decodes together by a graph; 0 without graphs, None if it does not say."""
+        ...
+
+    def server_window(self, log: str) -> ServerWindow | None:
+        """What a stretch of the server's log says of its decode steps; None if nothing."""
         ...
 
     def speculation(self, resolved: ResolvedArguments) -> Speculation | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autotune.domain.finding import Effect, Finding, ServerWindow
+
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
@@ -55,6 +57,7 @@ class LevelRun:
     in_flight_minimum: int | None = None  # lowest number in flight during the window
     rate: float | None = None  # open loop: requests a second; `concurrency` is then the mean number in flight, rounded
     remarks: tuple[str, ...] = ()  # what the client has to say against the level
+    opened_late_s: float = 0.0  # by how much a stopping rule moved the window's opening, as warm-up was not over
 
 
 @dataclass(frozen=True)
@@ -64,20 +67,30 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
-    batches: int = 0  # batch means behind the interval
+    batches: int = 0  # parts of the window behind the interval
 
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
+Interval = tuple[float | None, float | None]
+"""Low and high of a 95 % interval; an end is None where the data set none to it."""
+
+
 @dataclass(frozen=True)
 class Percentiles:
+    """`count` samples. The intervals are those of order statistics, with requests as independent (see
+    scoring/order_statistics.py); in older records they are not told."""
+
     mean: float
     p50: float
     p95: float
     p99: float
     count: int
+    p50_interval: Interval = (None, None)
+    p95_interval: Interval = (None, None)
+    p99_interval: Interval = (None, None)
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,7 @@ class DeviceWindow:
 
 
 ALARM = "ALARM: "
-"""How a remark begins that must be seen by whoever reads any figure of the trial."""
+"""How a remark of older records begins that must be seen by whoever reads any figure of the trial: now a finding."""
 
 
 @dataclass(frozen=True)
@@ -131,21 +144,33 @@ class Measurement:
     remarks: tuple[str, ...] = ()  # what a reader must know before using the figures
     rate: float | None = None  # open loop: requests a second; `concurrency` is then the mean number in flight, rounded
     devices: tuple[DeviceWindow, ...] = ()  # the trial's GPUs over the window; empty where none were read
+    good_share: Estimate | None = None  # of requests within every bound that the SLO sets to a single request
+    goodput: Estimate | None = None  # such requests a second
+    findings: tuple[Finding, ...] = ()  # of the guards, in the order of their table
+    server: ServerWindow | None = None  # from the server's own log; None where it could not be read
+    looping_share: float | None = None  # of the answers long enough to tell (0 to 1)
+    answer_tokens: float | None = None  # mean completion tokens of the requests that ended well
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """Without the word itself."""
-        return tuple(remark.removeprefix(ALARM) for remark in self.remarks if remark.startswith(ALARM))
+        """Without the word itself. Older records have them among the remarks."""
+        told = tuple(remark.removeprefix(ALARM) for remark in self.remarks if remark.startswith(ALARM))
+        return (*told, *(finding.text for finding in self.findings if finding.effect is Effect.ALARM))
+
+    @property
+    def void(self) -> tuple[Finding, ...]:
+        """What makes this level's figures missing."""
+        return tuple(finding for finding in self.findings if finding.effect is Effect.VOID)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """metric: weighted_throughput, sum(w x tok/s) / sum(w); or weighted_speedup, the weighted geometric mean of
-    ratios to the baseline's throughput."""
+    """metric: weighted_throughput, sum(w x tok/s) / sum(w); weighted_speedup, the weighted geometric mean of ratios to
+    the baseline's throughput; or weighted_goodput, sum(w x good requests/s) / sum(w)."""
 
     metric: str = "weighted_throughput"
 
-    METRICS = ("weighted_throughput", "weighted_speedup")
+    METRICS = ("weighted_throughput", "weighted_speedup", "weighted_goodput")
 
 
 @dataclass(frozen=True)

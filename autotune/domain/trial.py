@@ -8,7 +8,11 @@ from enum import Enum
 from typing import Any
 
 from autotune.domain.configuration import Configuration
+from autotune.domain.confirmation import Replicate
+from autotune.domain.finding import Finding
 from autotune.domain.measurement import Measurement, Score
+from autotune.domain.pruning import Bound, LevelScreen
+from autotune.domain.slo import UNSEEN, SloCheck
 
 
 class Blame(Enum):
@@ -52,6 +56,8 @@ class FailureReason(Enum):
     DIED_SERVING = ("died_serving", Blame.UNKNOWN)
     REQUESTS_FAILED = ("requests_failed", Blame.UNKNOWN)
     LEVEL_REFUSED = ("level_refused", Blame.CONFIGURATION)
+    LEVEL_VOID = ("level_void", Blame.CIRCUMSTANCE)  # what was measured is not this level on this server
+    WRONG_ANSWERS = ("wrong_answers", Blame.UNKNOWN)  # other text, or other lengths, than were asked for
     PORT_TAKEN = ("port_taken", Blame.CIRCUMSTANCE)
     WRONG_SERVER = ("wrong_server", Blame.CIRCUMSTANCE)
     LEFTOVERS = ("leftovers", Blame.CIRCUMSTANCE)
@@ -80,6 +86,7 @@ class Failure:
 
 class TrialState(Enum):
     COMPLETE = "complete"
+    PRUNED = "pruned"  # stopped after some of its levels: it could not come near the best any more
     INFEASIBLE = "infeasible"  # the configuration's fault; told to Optuna as PRUNED with a violated constraint
     FAILED = "failed"  # circumstances; told to Optuna as FAIL
     INTERRUPTED = "interrupted"  # Ctrl-C; evaluated again on resume
@@ -92,6 +99,7 @@ class Origin(Enum):
     KNOWN_GOOD = "known_good"
     GREEDY = "greedy"
     SAMPLER = "sampler"
+    CONFIRMATION = "confirmation"  # after the search: a finalist or the baseline, on held-out prompts
 
 
 @dataclass(frozen=True)
@@ -166,6 +174,8 @@ class TrialRequest:
     number: int
     configuration: Configuration
     origin: Origin
+    replicate: Replicate | None = None  # of a confirmation
+    screen: LevelScreen | None = field(default=None, compare=False)  # None: every level, in the order of the plan
 
 
 @dataclass(frozen=True)
@@ -197,6 +207,24 @@ class TrialResult:
     duplicate_of: int | None = None
     proof: Mapping[str, str] = field(default_factory=dict)
     pretences: tuple[str, ...] = ()
+    slo: tuple[SloCheck, ...] = ()  # every bound of the study's SLO, of a complete trial
+    findings: tuple[Finding, ...] = ()  # of guards that look at the trial as a whole
+    replicate: Replicate | None = None  # of a confirmation
+    bound: Bound | None = None  # of a pruned trial
+
+    @property
+    def broken(self) -> tuple[SloCheck, ...]:
+        return tuple(check for check in self.slo if check.broken)
+
+    @property
+    def violation(self) -> float:
+        """Sum over the broken bounds; 0 where there is none."""
+        return sum(UNSEEN if check.violation is None else check.violation for check in self.broken)
+
+    @property
+    def every_finding(self) -> tuple[Finding, ...]:
+        """Of each level, then of the trial as a whole."""
+        return (*(found for seen in self.measurements for found in seen.findings), *self.findings)
 
     def at(self, concurrency: int) -> Measurement | None:
         return next((m for m in self.measurements if m.concurrency == concurrency), None)

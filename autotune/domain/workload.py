@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from autotune.domain.stopping import StoppingRule
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Workload:
     """`concurrency` maps each level (requests kept in flight, closed loop) to its weight in the objective.
 
     `prefix_sharing`: every prompt begins with the same text of about `prefix_tokens` tokens. `arrivals`: an open loop
-    instead of, or beside, the levels.
+    instead of, or beside, the levels. `precision`: half of the 95 % interval over the throughput that a level is to
+    reach; None: a level ends with its floor of requests. `level_seconds`: bound on a window, on the node's clock.
     """
 
     concurrency: Mapping[int, float]
@@ -63,6 +66,8 @@ class Workload:
     prefix_sharing: bool = False
     prefix_tokens: int = 1024
     arrivals: Arrivals | None = None
+    precision: float | None = None
+    level_seconds: float | None = None
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -72,6 +77,10 @@ class Workload:
 @dataclass(frozen=True)
 class LevelPlan:
     """`requests` complete inside the window; before it each of the `concurrency` slots runs one warm-up request.
+
+    With a `rule` that is a floor: the rule says when warm-up is over and when the window may close. `most_requests`
+    ends after the first warm-up (None: no bound), or `seconds` after it (on the node's clock), end the level all the
+    same; the seconds end it even below the floor.
 
     `patience_s` (seconds on the node's clock) without any new token ends the level as stuck.
 
@@ -84,13 +93,24 @@ class LevelPlan:
     patience_s: float = 120.0
     rate: float | None = None
     warmup_requests: int = 0
+    most_requests: int | None = None
+    seconds: float | None = None
+    rule: StoppingRule | None = field(default=None, compare=False)
 
     @property
     def prompts(self) -> int:
-        """An upper bound on the prompts this level takes: warm-up, window, and what is in flight at its end."""
+        """What is set aside for this level: warm-up, its floor of requests, and what is in flight at its end. Without
+        a rule an upper bound."""
         if self.rate is not None:
             return 2 * self.requests + self.warmup_requests  # arrivals go on until the window's are answered
         return self.requests + 2 * self.concurrency
+
+    @property
+    def most_prompts(self) -> int:
+        """An upper bound on the prompts this level takes, as long as `most_requests` bounds it."""
+        if self.rate is not None or self.most_requests is None:
+            return self.prompts
+        return self.most_requests + 2 * self.concurrency
 
 
 @dataclass(frozen=True)
@@ -110,3 +130,6 @@ class MeasurementPlan:
 
 REQUESTS_PER_SLOT = 5
 """Requests per level and slot: fewer measure mostly ramp-up and tail (the seeds sent 30 requests at level 250)."""
+
+LATE_WARM_UP, LATE_PRECISION = 2, 8
+"""How many times its floor of requests a level may take: for its warm-up alone, and to be as precise as asked."""

@@ -9,7 +9,7 @@ from functools import cache
 
 from autotune.domain.configuration import Value
 from autotune.domain.expression import Expression, parse
-from autotune.domain.secrets import is_secret
+from autotune.domain.secrets import is_secret, names_secret
 from autotune.domain.study import EngineSpec
 from autotune.domain.trial import Hardware
 from autotune.drafting import facts
@@ -19,7 +19,6 @@ from autotune.drafting.invocation import Invocation, Left
 from autotune.engines import get
 from autotune.engines.dialect.flag_table import FlagTable
 from autotune.engines.dialect.knobs import carrier, stable_name, underscored
-from autotune.spacefile.fields import looks_secret
 
 LEVELS = (1, 4, 16, 64, 128)
 RUNNING = 256
@@ -134,7 +133,7 @@ def _not_held(name: str, spelled: str, value: Value, known: Mapping[str, Value])
     faults = get("sglang").check_spec(bare)
     if faults:
         return faults[0].partition(": ")[2] or faults[0]
-    if looks_secret(spelled):
+    if names_secret(spelled):
         return "a secret by its name, which a space file may not hold"
     unfit = next((row for row in UNFIT if row.name == name and _holds(row.condition, known)), None)
     return unfit.why if unfit else ""
@@ -143,7 +142,7 @@ def _not_held(name: str, spelled: str, value: Value, known: Mapping[str, Value])
 def _environment(call: Invocation, known: Mapping[str, Value], made: Choice) -> None:
     for name, word in call.environment.items():
         unfit = next((row for row in UNFIT if row.name == name and _holds(row.condition, known)), None)
-        if is_secret(name, word.text) or looks_secret(name) or _HIDDEN.search(word.text):
+        if is_secret(name, word.text) or names_secret(name) or _HIDDEN.search(word.text):
             made.left.append(Left(name, "a secret does not belong into a file that is copied into every run folder"))
         elif word.unknown:
             made.left.append(Left(f"{name}={word.shown}", f"nothing in the text says what ${word.unknown[0]} is"))

@@ -21,8 +21,11 @@ def formats() -> tuple[str, ...]:
     return tuple(_RENDERERS)
 
 
-def render(form: str, result: StudyResult, trial: TrialResult, *, host: str = "127.0.0.1", port: int = 30000) -> str:
+def render(
+    form: str, result: StudyResult, trial: TrialResult, *, host: str = "127.0.0.1", port: int = 30000, note: str = ""
+) -> str:
     """The recorded command with its host, port and served name replaced (the study's name serves), and nothing else.
+    `note`: why this trial, for the reader.
 
     Secrets become `${NAME}`. Raises InputError for a format that is not known, for a trial that never got as far as
     a command, and for a command that no shell could carry (a name of a variable that is none).
@@ -33,7 +36,7 @@ def render(form: str, result: StudyResult, trial: TrialResult, *, host: str = "1
             f"an export format must be one of {', '.join(formats())}, but got {form}",
             hint=f"--format {formats()[0]}",
         )
-    return renderer(prepare(result, trial, host=host, port=port))
+    return renderer(prepare(result, trial, host=host, port=port, note=note))
 
 
 __all__ = ["formats", "render"]

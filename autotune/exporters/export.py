@@ -61,6 +61,7 @@ class Export:
             lines.append(f"score: {_with_interval(trial.score)} ({trial.score.metric}, 95 % interval)")
         else:
             lines.append(f"score: none, this trial is {trial.state.value}")
+        lines += self._confirmed()
         if provenance is not None:
             lines.append(f"engine: {provenance.engine} {provenance.engine_version}")
         if self.simulated:
@@ -72,8 +73,19 @@ class Export:
             lines.append(f"secrets are left out: set {', '.join(self.secrets)}")
         return (*lines, *self.notes)
 
+    def _confirmed(self) -> list[str]:
+        found = self.result.confirmation
+        if found is None or self.trial.number not in (f.trial for f in found.finalists):
+            return []
+        finalist = next(f for f in found.finalists if f.trial == self.trial.number)
+        if finalist.gain is None or finalist.gain.half_width is None:
+            return []
+        gain = f"{(finalist.gain.value - 1) * 100:+.1f} % ± {finalist.gain.half_width * 100:.1f}"
+        word = "confirmed" if finalist.verdict == "better" else "not confirmed"
+        return [f"{word}: {gain} against the baseline ({finalist.servers} fresh servers, held-out prompts)"]
 
-def prepare(result: StudyResult, trial: TrialResult, *, host: str, port: int) -> Export:
+
+def prepare(result: StudyResult, trial: TrialResult, *, host: str, port: int, note: str = "") -> Export:
     """Raises InputError as `render` says."""
     command = trial.command
     if command is None:
@@ -96,7 +108,11 @@ def prepare(result: StudyResult, trial: TrialResult, *, host: str, port: int) ->
         argv=_without_secrets(argv),
         environment={name: _variable(name, value) for name, value in sorted(command.chosen.items())},
         dropped=tuple(name for name in command.dropped if name not in command.chosen),
-        notes=tuple(f"{flag} was not given in the command that ran, and is not set here" for flag in absent),
+        notes=(
+            *([note] if note else []),
+            *(f"breaks the SLO: {check}" for check in trial.broken),
+            *(f"{flag} was not given in the command that ran, and is not set here" for flag in absent),
+        ),
     )
 
 
@@ -140,6 +156,6 @@ def _variable(name: str, value: str) -> Word:
 
 
 def _with_interval(score: Score) -> str:
-    digits, half = 3 if score.metric == "weighted_speedup" else 1, score.estimate.half_width
+    digits, half = 1 if score.metric == "weighted_throughput" else 3, score.estimate.half_width
     shown = f"{score.estimate.value:.{digits}f}"
     return shown if half is None else f"{shown} ± {half:.{digits}f}"

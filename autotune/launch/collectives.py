@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from autotune.launch.one_shot import run_to_end
 
 PROGRAM = Path(__file__).with_name("allreduce_probe.py")
 SIZES = tuple(8192 << step for step in range(11))
@@ -63,7 +62,7 @@ class AllReduceAnswer:
 
 
 def time_allreduce(probe: AllReduceProbe) -> AllReduceAnswer:
-    """Runs the program in a session of its own; nothing of it is left when this returns, or raises.
+    """Runs the program; its ranks are in its process group, and nothing of it is left when this returns, or raises.
 
     Whatever goes wrong is an answer. `probe.log_path` holds what the ranks and NCCL wrote.
     """
@@ -71,23 +70,12 @@ def time_allreduce(probe: AllReduceProbe) -> AllReduceAnswer:
     # Both passes may wait for their devices; the program's own two deadlines come first.
     limit_s = probe.timeout_s + 2 * probe.setup_s + _MARGIN_S
     try:
-        child = subprocess.Popen(
-            _argv(probe),
-            env=dict(probe.environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        said = run_to_end(_argv(probe), probe.environment, timeout_s=limit_s)
     except OSError as error:
         return AllReduceAnswer("unavailable", f"cannot start {probe.python}: {error.strerror}")
-    try:
-        stdout, stderr = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         return AllReduceAnswer("unavailable", f"the probe gave no answer within {limit_s:.0f} s")
-    finally:
-        _end_session(child)
-    return read_answer(stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    return read_answer(said.stdout, said.stderr)
 
 
 def read_answer(stdout: str, stderr: str = "") -> AllReduceAnswer:
@@ -121,13 +109,3 @@ def _argv(probe: AllReduceProbe) -> list[str]:
 
 def _message_time(row: Mapping[str, Any]) -> MessageTime:
     return MessageTime(int(row["bytes"]), float(row["median_us"]), float(row["p10_us"]), float(row["p90_us"]))
-
-
-def _end_session(child: subprocess.Popen[bytes]) -> None:
-    """The ranks are in the program's process group, and one that hangs in NCCL hears nothing but KILL."""
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-    for pipe in (child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()

@@ -28,7 +28,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,23 +64,31 @@ class ProcessEntry(NamedTuple):
 
 def parse_stat(text: str) -> ProcessEntry:
     """Reads /proc/PID/stat. A zombie that still has threads is alive: they are giving memory back to a driver."""
-    before, _, after = text.rpartition(")")
-    pid, _, name = before.partition(" (")
-    fields = after.split()
+    pid, name, fields = stat_fields(text)
     state, threads = fields[0], int(fields[17])
     alive = state not in "ZX" or threads > 1
     exiting = state in "ZX" or bool(int(fields[6]) & _PF_EXITING)
-    return ProcessEntry(int(pid), name, alive, exiting, int(fields[1]), int(fields[3]), int(fields[19]))
+    return ProcessEntry(pid, name, alive, exiting, int(fields[1]), int(fields[3]), int(fields[19]))
 
 
 def process_table() -> list[ProcessEntry]:
     """All processes of this machine that can be seen; those that end meanwhile are left out."""
-    entries = []
+    return [parse_stat(text) for text in stat_texts()]
+
+
+def stat_texts() -> Iterator[str]:
+    """/proc/PID/stat of every process."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - a Path for each of thousands of entries costs more than the read
         if name.isdigit():
             with contextlib.suppress(OSError):
-                entries.append(parse_stat(Path("/proc", name, "stat").read_text(errors="replace")))
-    return entries
+                yield Path("/proc", name, "stat").read_text(errors="replace")
+
+
+def stat_fields(text: str) -> tuple[int, str, list[str]]:
+    """Of /proc/PID/stat: the pid, the name, which may hold anything, and the fields from `state` on."""
+    before, _, after = text.rpartition(")")
+    pid, _, name = before.partition(" (")
+    return int(pid), name, after.split()
 
 
 def descendants(root: int, table: list[ProcessEntry]) -> list[ProcessEntry]:

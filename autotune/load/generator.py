@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from functools import partial
 from time import perf_counter
 
 import uvloop
 
 from autotune.domain.engine import Wire
-from autotune.domain.measurement import LevelRun
+from autotune.domain.measurement import ClientHealth, LevelRun
+from autotune.domain.stopping import Look
 from autotune.domain.workload import REQUESTS_PER_SLOT, LevelPlan, MeasurementPlan, PromptSource
 from autotune.errors import LevelRefused, LoadFailed
 from autotune.load.connection import Connection
 from autotune.load.interruption import orderly_signals
 from autotune.load.open_loop import OpenLoop, refuse_rate
 from autotune.load.request import LiveRequest
-from autotune.load.session import WATCH_PERIOD_S, Clock, Prompts, Session, Target
+from autotune.load.session import WATCH_PERIOD_S, Clock, Prompts, Session, Target, Traffic
 from autotune.load.window import Window
 
 RETRY_PAUSE_S = 0.2
@@ -32,7 +34,8 @@ def run_level(
     prompts: PromptSource,
     clock: Clock,
 ) -> LevelRun:
-    """Keeps `level.concurrency` requests in flight until `level.requests` have ended inside the window.
+    """Keeps `level.concurrency` requests in flight until `level.requests` have ended inside the window, or, where the
+    level has a rule, until that is satisfied or the level's bounds are reached.
 
     Ticks of the result are node seconds since the start of the level. Records are in the order of sending; those
     still in flight at the end are cut off (`cancelled`), so that no node time goes into a tail.
@@ -57,7 +60,7 @@ def run_level(
     fresh = prompts.take(level.prompts)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         loop = runner.get_loop()
-        session = kind(loop, Target(host, port, wire), plan, level, clock, Prompts(fresh, prompts))
+        session = kind(loop, Traffic(Target(host, port, wire), plan, level, clock, Prompts(fresh, prompts)))
         with orderly_signals(lambda: loop.call_soon_threadsafe(session.stop)):
             return runner.run(session.run())
 
@@ -92,18 +95,17 @@ class ClosedLoop(Session):
     requests in flight are from the start what they are in the long run, and prefills come one by one.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        target: Target,
-        plan: MeasurementPlan,
-        level: LevelPlan,
-        clock: Clock,
-        prompts: Prompts,
-    ) -> None:
-        super().__init__(loop, target, plan, level, clock, prompts)
+    def __init__(self, loop: asyncio.AbstractEventLoop, traffic: Traffic) -> None:
+        super().__init__(loop, traffic)
+        level = traffic.level
         self._slots = [_Slot((i + 1) / level.concurrency) for i in range(level.concurrency)]
-        self._window = Window(level.concurrency, level.requests)
+        self._window = Window(
+            level.concurrency,
+            level.requests,
+            looks=level.rule is not None,
+            most=level.most_requests,
+            seconds=None if level.seconds is None else level.seconds / traffic.clock.rate,
+        )
 
     async def run(self) -> LevelRun:
         self._loop.set_exception_handler(self._crash)
@@ -125,6 +127,7 @@ class ClosedLoop(Session):
             window=None if bounds is None else (self._ticks(bounds[0]), self._ticks(bounds[1])),
             client=client,
             in_flight_minimum=self._window.lowest,
+            opened_late_s=self._window.opened_late * self._clock.rate,
         )
 
     def _live(self) -> list[LiveRequest]:
@@ -138,7 +141,7 @@ class ClosedLoop(Session):
         try:
             prompt = self._prompts.next()
         except LoadFailed as error:
-            self._fail(error)
+            self._without_prompts(error)
             return
         tokens = self._tokens(prompt) if slot.warm else spread_tokens(self._tokens(prompt), slot.warmup_share)
         slot.request = LiveRequest(prompt, tokens, warmup=not slot.warm)
@@ -191,7 +194,46 @@ class ClosedLoop(Session):
             self._window.slot_is_empty()
             self._drop(slot)
             self._after(RETRY_PAUSE_S, partial(self._begin, slot))
-        self._records.append(request.record(self._ticks, error=error))  # last: the slot's next request must not wait
+        self._records.append(request.record(self._ticks, error=error))  # late: the slot's next request must not wait
+        if self._window.look_is_due and not self._over.done():
+            self._begin_look(stamp)
+
+    # A look: the statistics are asked whether this is enough, in turns between which the streams are read
+
+    def _begin_look(self, stamp: float) -> None:
+        self._window.look_is_due = False
+        opened = self._window.opened
+        if self._level.rule is None or opened is None:
+            return
+        run = LevelRun(
+            concurrency=self._level.concurrency,
+            records=tuple(self._records),
+            window=(self._ticks(opened), self._ticks(stamp)),
+            client=ClientHealth(None, None),
+        )
+        live = (request.record(self._ticks, cancelled=True) for request in self._live())
+        look = self._level.rule.look(run, live, may_open_later=self._window.may_open_later)
+        self._loop.call_soon(self._go_on_looking, look, stamp)
+
+    def _go_on_looking(self, look: Generator[None, None, Look], stamp: float) -> None:
+        if self._over.done():
+            return
+        try:
+            next(look)
+        except StopIteration as done:
+            found: Look = done.value
+            opens = None if found.opens_s is None else self._started + found.opens_s / self._clock.rate
+            if self._window.settle(found, stamp, opens):
+                self._over.set_result(None)
+        else:
+            self._loop.call_soon(self._go_on_looking, look, stamp)
+
+    def _without_prompts(self, error: LoadFailed) -> None:
+        """No more are left: what there is stands, if it is what the plan asks for at least."""
+        if self._window.has_its_floor and self._window.close_early():
+            self._over.set_result(None)
+        else:
+            self._fail(error)
 
     def _drop(self, slot: _Slot) -> None:
         if slot.connection is not None:

@@ -17,12 +17,12 @@ from functools import partial
 from time import perf_counter
 
 from autotune.domain.measurement import LevelRun, RequestRecord
-from autotune.domain.workload import LevelPlan, MeasurementPlan, Prompt
+from autotune.domain.workload import LevelPlan, Prompt
 from autotune.errors import LevelRefused, LoadFailed
 from autotune.load.connection import Connection
 from autotune.load.growth import InFlight
 from autotune.load.request import LiveRequest
-from autotune.load.session import WATCH_PERIOD_S, Clock, Prompts, Session, Target
+from autotune.load.session import WATCH_PERIOD_S, Session, Traffic
 
 SETTLED_LATENCIES = 1.5
 UNSUSTAINED = "the rate is above what the server sustains"
@@ -53,19 +53,11 @@ class _Visit:
 class OpenLoop(Session):
     """Connections are kept and reused; a new one is made where none is idle."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        target: Target,
-        plan: MeasurementPlan,
-        level: LevelPlan,
-        clock: Clock,
-        prompts: Prompts,
-    ) -> None:
-        super().__init__(loop, target, plan, level, clock, prompts)
-        if level.rate is None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, traffic: Traffic) -> None:
+        super().__init__(loop, traffic)
+        if traffic.level.rate is None:
             raise ValueError("an open loop needs a rate")
-        self._gap_s = 1.0 / (clock.rate * level.rate)  # mean, on the wall's clock
+        self._gap_s = 1.0 / (traffic.clock.rate * traffic.level.rate)  # mean, on the wall's clock
         self._visits: dict[Connection | LiveRequest, _Visit] = {}  # by request until it has a connection
         self._idle: list[Connection] = []
         self._in_flight = InFlight()

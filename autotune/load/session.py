@@ -76,20 +76,24 @@ class Prompts:
         return next(self._fresh, None) or self._source.take(1)[0]
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """What one level sends, where to, and how its time passes."""
+
+    target: Target
+    plan: MeasurementPlan
+    level: LevelPlan
+    clock: Clock
+    prompts: Prompts
+
+
 class Session(abc.ABC):
     """One level's traffic. All of it runs in callbacks of one loop; `_over` ends it."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        target: Target,
-        plan: MeasurementPlan,
-        level: LevelPlan,
-        clock: Clock,
-        prompts: Prompts,
-    ) -> None:
-        self._loop, self._target = loop, target
-        self._plan, self._level, self._clock, self._prompts = plan, level, clock, prompts
+    def __init__(self, loop: asyncio.AbstractEventLoop, traffic: Traffic) -> None:
+        self._loop, self._target = loop, traffic.target
+        self._plan, self._level = traffic.plan, traffic.level
+        self._clock, self._prompts = traffic.clock, traffic.prompts
         self._health = HealthMonitor(loop)
         self._inbox = Inbox(loop)
         self._over: asyncio.Future[None] = loop.create_future()

@@ -13,6 +13,7 @@ from autotune.preflight.environment import (
     provenance,
     tuner_commit,
 )
+from autotune.preflight.held_out import confirmation_within
 from autotune.preflight.inspection import inspect, serving_of
 from autotune.preflight.proof import baseline_remarks, disproved_by_parser, named_commands
 from autotune.preflight.space import count, problems_of, refuse_impossible
@@ -22,6 +23,7 @@ __all__ = [
     "assumed_hardware",
     "assumed_version",
     "baseline_remarks",
+    "confirmation_within",
     "count",
     "disproved_by_parser",
     "draft_warnings",

@@ -88,11 +88,12 @@ def tuner_commit() -> dict[str, str]:
 def provenance(spec: StudySpec, node: Node) -> Provenance:
     """Of the study as a whole; the engine's version is that of each trial's own interpreter."""
     engine = node.serving.engine
+    warm = {"warm_start": ", ".join(spec.earlier.runs)} if spec.earlier.runs else {}
     return Provenance(
         engine=engine.name,
         engine_version="",
         simulated=engine.simulated,
         clock_rate=engine.clock_rate(spec.engine),
         node=node.facts,
-        tuner={"version": __version__, **tuner_commit()},
+        tuner={"version": __version__, **tuner_commit(), **warm},
     )

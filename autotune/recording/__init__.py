@@ -10,6 +10,7 @@ from autotune.recording.recorder import NoMirror, Recorder
 from autotune.recording.request_records import read_records
 from autotune.recording.run_folder import RunFolder
 from autotune.recording.tracking import default_tracking, ui_available, ui_command, ui_url
+from autotune.recording.warm_start import read_knowledge, write_knowledge
 
 __all__ = [
     "MASK",
@@ -24,10 +25,12 @@ __all__ = [
     "encode_trial",
     "experiment_id",
     "mirror_for",
+    "read_knowledge",
     "read_records",
     "stored_form",
     "sync",
     "ui_available",
     "ui_command",
     "ui_url",
+    "write_knowledge",
 ]

@@ -24,6 +24,7 @@ from autotune.errors import RunFolderError
 from autotune.recording.secrets import mask_command, mask_data, mask_text
 
 SCHEMA_VERSION = 1
+T = typing.TypeVar("T")
 
 
 def encode_trial(result: TrialResult) -> dict[str, Any]:
@@ -64,6 +65,19 @@ def stored_form(result: TrialResult) -> TrialResult:
         differences=tuple(_masked_difference(difference) for difference in result.differences),
         remarks=tuple(mask_text(remark) for remark in result.remarks),
     )
+
+
+def encode_data(value: Any, where: str) -> Any:
+    """Any dataclass of `autotune.domain` as plain data. Raises ValueError as `encode_trial` does."""
+    return _encode(value, where)
+
+
+def decode_data(kind: type[T], data: Any, where: str) -> T:
+    """Raises RunFolderError for data that are not of this kind."""
+    try:
+        return typing.cast(T, _decode(kind, data, where))
+    except _Mismatch as fault:
+        raise RunFolderError(str(fault)) from None
 
 
 class _Mismatch(ValueError):

@@ -25,6 +25,7 @@ _NAME_LENGTH = 60
 _TAG_LENGTH = 7_500  # MLflow's own bound is 8000 characters
 _STATUS = {
     TrialState.COMPLETE: "FINISHED",
+    TrialState.PRUNED: "FINISHED",
     TrialState.INFEASIBLE: "FAILED",
     TrialState.FAILED: "FAILED",
     TrialState.INTERRUPTED: "KILLED",
@@ -88,7 +89,7 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
         cells = [
             f"{trial.number:02d} {trial.origin.value}",
             trial.failure.reason.word if trial.failure is not None else trial.state.value,
-            _shown(trial.score.estimate) if trial.score is not None else "–",
+            _score(trial),
             "–" if speedup is None else f"{speedup:.3f}",
             *(_shown(m.output_throughput) if (m := trial.at(level)) is not None else "–" for level in levels),
             f"`{trial.configuration}`",
@@ -102,6 +103,12 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
     )
 
 
+def _score(trial: TrialResult) -> str:
+    if trial.bound is not None:
+        return f"at most {trial.bound.at_most}"
+    return _shown(trial.score.estimate) if trial.score is not None else "–"
+
+
 def trial_note(result: TrialResult, *, simulated: bool) -> str:
     """Markdown: what the levels showed, where the server runs with other than was asked, why it failed."""
     parts = ["**Simulated node: no figure here is a measurement of real hardware.**"] if simulated else []
@@ -111,12 +118,14 @@ def trial_note(result: TrialResult, *, simulated: bool) -> str:
         parts.append(f"{result.score.metric}: **{_shown(result.score.estimate)}**")
     if result.measurements:
         parts.append("\n".join(["```", *map(_level_line, result.measurements), "```"]))
+    parts += [f"**breaks the SLO**: {check}" for check in result.broken]
     if result.failure is not None:
         failure = result.failure
         parts.append(f"**{failure.reason.word}**: {failure.message}")
         parts += [f"```\n{failure.evidence}\n```"] if failure.evidence else []
         parts += [f"hint: {failure.hint}"] if failure.hint else []
     parts += [f"- asked `{d.argument}` = {d.asked}, the server runs with {d.resolved}" for d in result.differences]
+    parts += [f"- {found}" for found in result.every_finding]
     parts += [f"- {remark}" for remark in result.remarks]
     parts.append(f"`{result.configuration}`")
     return "\n\n".join(parts)
@@ -150,13 +159,16 @@ def _metrics(result: TrialResult, study: StudyResult) -> Iterator[tuple[str, flo
         "objective": score.value if score is not None else None,
         "objective_low": score.low if score is not None else None,
         "objective_high": score.high if score is not None else None,
+        "objective_at_most": result.bound.score if result.bound is not None else None,
         "speedup_vs_baseline": _speedup(result, study),
         "node_seconds": result.node_seconds,
         "startup_seconds": result.startup_seconds,
+        "slo_violation": result.violation if result.slo else None,
     }
     figures = [(name, value, 0) for name, value in single.items()]
     for measurement in result.measurements:
         figures += [(name, value, measurement.concurrency) for name, value in _level_figures(measurement).items()]
+    figures += [(f"slo_violation.{check.figure}", check.violation, check.level) for check in result.slo]
     times = {key.removeprefix("allreduce_us."): text for key, text in result.proof.items() if "allreduce_us." in key}
     figures += [("nccl_allreduce_us", float(text), int(size)) for size, text in times.items() if size.isdecimal()]
     for name, value, step in figures:
@@ -175,6 +187,12 @@ def _level_figures(seen: Measurement) -> dict[str, float | None]:
         "e2e_p50_s": seen.e2e_s.p50 if seen.e2e_s is not None else None,
         "e2e_p99_s": seen.e2e_s.p99 if seen.e2e_s is not None else None,
         "accept_length": seen.accept_length,
+        "looping_share": seen.looping_share,
+        "eager_share": seen.server.eager_share if seen.server is not None else None,
+        "server_queued": seen.server.queued if seen.server is not None else None,
+        "server_running": seen.server.running if seen.server is not None else None,
+        "good_share": seen.good_share.value if seen.good_share is not None else None,
+        "goodput": seen.goodput.value if seen.goodput is not None else None,
         **_gpu_figures(seen),
     }
 
@@ -191,7 +209,12 @@ def _gpu_figures(seen: Measurement) -> dict[str, float | None]:
 
 
 def _speedup(result: TrialResult, study: StudyResult) -> float | None:
-    baseline = study.baseline.score if study.baseline is not None else None
+    """A confirmation's run is held against the last one of the baseline before it: both had held-out prompts."""
+    against = study.baseline
+    if result.replicate is not None:
+        runs = [t for t in study.trials if t.replicate and t.replicate.confirms is None and t.number <= result.number]
+        against = next((t for t in reversed(runs) if t.score is not None), None)
+    baseline = against.score if against is not None else None
     if result.score is None or baseline is None or baseline.estimate.value <= 0:
         return None
     return result.score.estimate.value / baseline.estimate.value
@@ -211,11 +234,19 @@ def _tags(result: TrialResult, folder: RunFolder) -> dict[str, str]:
         "simulated": _word(simulated),
         NOTE_TAG: trial_note(result, simulated=simulated),
     }
+    if result.replicate is not None:
+        confirms = result.replicate.confirms
+        tags["confirms"] = "baseline" if confirms is None else str(confirms)
+        tags["confirmation_round"] = f"{result.replicate.round} of {result.replicate.rounds}"
+    if result.slo:
+        tags["slo"] = "; ".join(map(str, result.broken)) or "kept"
     if result.duplicate_of is not None:
         tags["duplicate_of"] = str(result.duplicate_of)
     if result.pretences:
         tags["acceptance_simulated"] = ", ".join(result.pretences)
     tags |= _facts("nccl", {key: text for key, text in result.proof.items() if not re.search(r"\.\d+", key)})
+    for effect, guards in _found(result).items():
+        tags[f"findings.{effect}"] = ", ".join(guards)
     if failure is not None:
         tags |= {"failure_reason": failure.reason.word, "failure_evidence": failure.evidence or failure.message}
     if provenance is not None:
@@ -227,6 +258,15 @@ def _tags(result: TrialResult, folder: RunFolder) -> dict[str, str]:
             **_facts("tuner", provenance.tuner),
         }
     return tags
+
+
+def _found(result: TrialResult) -> dict[str, list[str]]:
+    """By effect, each guard with the levels of its findings: `eager_steps@64`."""
+    found: dict[str, list[str]] = {}
+    for one in result.every_finding:
+        shown = one.guard if one.level is None else f"{one.guard}@{one.level}"
+        found.setdefault(one.effect.value, []).append(shown)
+    return found
 
 
 def _texts(result: TrialResult, folder: RunFolder) -> dict[str, str]:

@@ -6,7 +6,7 @@ runs/kimi-eagle3-20260131-235959/
     trials.jsonl      one line per finished trial, only ever appended to
     prompts.json      how many prompts have been given out
     journal.log       Optuna's
-    trials/0007/      server.log, server_info.json, command.json, records-C10.jsonl.gz
+    trials/0007/      server.log, server_info.json, command.json, records-C10.jsonl.gz, texts.json
     report.md
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -207,6 +207,18 @@ class RunFolder:
             write_whole(path, encode_level(run))
         return path
 
+    def write_texts(self, number: int, texts: Sequence[Mapping[str, str]]) -> None:
+        """What a trial answered to the prompts of the text check: text by prompt, once for each time it was asked."""
+        self._write(self.trial_folder(number) / "texts.json", json.dumps([dict(asked) for asked in texts], indent=1))
+
+    def read_texts(self, number: int) -> tuple[dict[str, str], ...]:
+        """Empty where the trial has none, or none that can be read: they are a yardstick, and no figure."""
+        try:
+            data = json.loads((self.path / "trials" / f"{number:04d}" / "texts.json").read_text("utf-8"))
+            return tuple({str(prompt): str(text) for prompt, text in asked.items()} for asked in data)
+        except (OSError, ValueError, AttributeError, TypeError):
+            return ()
+
     def write_report(self, name: str, text: str) -> Path:
         """`name` is that of a file, with no folder."""
         if Path(name).name != name:
@@ -214,25 +226,27 @@ class RunFolder:
         self._write(self.path / name, text)
         return self.path / name
 
-    def prompts_used(self) -> int:
-        """How many prompts the study has given out, whether or not they were sent."""
+    def prompts_used(self, *, held_out: bool = False) -> int:
+        """How many prompts the study has given out, whether or not they were sent: of those for the search, or of those
+        held out for the confirmation."""
         if not (self.path / "prompts.json").exists():
             return 0
         try:
-            return int(json.loads(self._read("prompts.json"))["prompts_used"])
-        except (ValueError, LookupError, TypeError) as error:
+            used = json.loads(self._read("prompts.json"))
+            return int(used.get("held_out_used", 0) if held_out else used["prompts_used"])
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise RunFolderError(
                 f"{self.path / 'prompts.json'} must say how many prompts were used, but cannot be read: {error}",
                 hint="a study that sends prompts twice measures the cache: begin a new one",
             ) from error
 
-    def note_prompts(self, total: int) -> None:
+    def note_prompts(self, total: int, *, held_out: bool = False) -> None:
         """To be called before they are sent, so that a killed study repeats none. Never goes down."""
-        total = max(total, self.prompts_used())
+        used = {False: self.prompts_used(), True: self.prompts_used(held_out=True)}
+        used[held_out] = max(total, used[held_out])
+        data = {"schema_version": SCHEMA_VERSION, "prompts_used": used[False], "held_out_used": used[True]}
         with self._writing(self.path / "prompts.json"):
-            write_whole(
-                self.path / "prompts.json", _document({"schema_version": SCHEMA_VERSION, "prompts_used": total})
-            )
+            write_whole(self.path / "prompts.json", _document(data))
 
     def _cut_half_written(self) -> int:
         """Bytes cut off the end of trials.jsonl: what follows the last newline."""

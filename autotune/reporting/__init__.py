@@ -1,10 +1,12 @@
 """Layout: pure functions from a StudyResult to plain text and Markdown. Nothing here measures or launches."""
 
-from autotune.reporting.alarms import alarm_line, alarms
 from autotune.reporting.changes import differences_from_baseline
 from autotune.reporting.lines import level_line, trial_line
 from autotune.reporting.markdown import experiment_note, markdown_report
-from autotune.reporting.nccl import nccl_table
+from autotune.reporting.sections.alarms import alarm_line, alarms
+from autotune.reporting.sections.front_views import clearness
+from autotune.reporting.sections.fronts import best_at
+from autotune.reporting.sections.nccl import nccl_table
 from autotune.reporting.space import space_summary
 from autotune.reporting.summary import summary
 from autotune.reporting.tables import factor_table, failures_table, throughput_table
@@ -16,6 +18,8 @@ __all__ = [
     "VersionEntry",
     "alarm_line",
     "alarms",
+    "best_at",
+    "clearness",
     "differences_from_baseline",
     "experiment_note",
     "factor_table",

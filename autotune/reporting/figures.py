@@ -21,11 +21,13 @@ def with_interval(estimate: Estimate | None, digits: int = 1) -> str:
 
 
 def score_text(score: Score | None) -> str:
-    """With its unit: tok/s, or `x` for a speed-up."""
+    """With its unit: tok/s, `x` for a speed-up, good requests a second for goodput."""
     if score is None:
         return MISSING
     if score.metric == "weighted_speedup":
         return f"{with_interval(score.estimate, 3)} x"
+    if score.metric == "weighted_goodput":
+        return f"{with_interval(score.estimate, 3)} req/s"
     return f"{with_interval(score.estimate)} tok/s"
 
 

@@ -11,9 +11,10 @@ from autotune.reporting.figures import (
     duration,
     number,
     one_line,
-    score_text,
 )
-from autotune.reporting.servers import state_word
+from autotune.reporting.sections.pruned import score_or_bound
+from autotune.reporting.sections.servers import state_word
+from autotune.reporting.sections.slo import breach
 
 
 def level_line(m: Measurement) -> str:
@@ -38,8 +39,8 @@ def level_line(m: Measurement) -> str:
 
 
 def trial_line(trial: TrialResult, baseline: TrialResult | None) -> str:
-    """Number, state, score, change against the baseline, node time, and what the configuration changes; of a trial
-    that failed the reason with its evidence instead of figures."""
+    """Number, state, score, change against the baseline, node time, and what the configuration changes; which bounds of
+    the SLO it breaks; of a trial that failed the reason with its evidence instead of figures."""
     if baseline is None or trial.number == baseline.number:
         what = str(trial.configuration)
     else:
@@ -49,7 +50,8 @@ def trial_line(trial: TrialResult, baseline: TrialResult | None) -> str:
     if trial.failure is not None:
         return f"{head} | {reason_text(trial)} | {tail}"
     change = "baseline" if baseline is not None and trial.number == baseline.number else change_text(trial, baseline)
-    return f"{head} | {score_text(trial.score)} | {change} | {tail}"
+    broken = f" | {breach(trial)}" if trial.broken else ""
+    return f"{head} | {score_or_bound(trial)} | {change}{broken} | {tail}"
 
 
 def reason_text(trial: TrialResult) -> str:

@@ -6,14 +6,25 @@ from collections.abc import Iterable
 
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import Provenance, TrialResult
-from autotune.reporting.alarms import alarms
 from autotune.reporting.command import command_text
 from autotune.reporting.figures import score_text
-from autotune.reporting.gpus import gpu_lines
 from autotune.reporting.layout import Table, as_markdown, code_block, escape
 from autotune.reporting.lines import level_line
-from autotune.reporting.nccl import nccl_rows
-from autotune.reporting.servers import duplicate_rows, rewrite_rows
+from autotune.reporting.sections.alarms import alarms
+from autotune.reporting.sections.confirmation import confirmation_note, confirmation_rows, drift_note, drift_rows
+from autotune.reporting.sections.effects import (
+    effects_section,
+    importance_section,
+    interactions_section,
+    untried_section,
+)
+from autotune.reporting.sections.findings import finding_rows
+from autotune.reporting.sections.gpus import gpu_lines
+from autotune.reporting.sections.nccl import nccl_rows
+from autotune.reporting.sections.objectives import best_section, front_section, slo_section
+from autotune.reporting.sections.pruned import EXPLAINED, pruned_rows
+from autotune.reporting.sections.servers import duplicate_rows, rewrite_rows
+from autotune.reporting.sections.warm_start import warm_start_section
 from autotune.reporting.stamp import acceptance_stamp, stamp
 from autotune.reporting.tables import (
     difference_rows,
@@ -35,15 +46,27 @@ def markdown_report(result: StudyResult) -> str:
     parts = [
         *_opening(result),
         *_launch(best),
+        *_section("Confirmation", _confirmation(result)),
+        *_section("Drift", _drift(result)),
         *_section("Throughput", _throughput(result, _COLUMNS)),
+        *_section("SLO", slo_section(result)),
+        *_section("Best at each level", best_section(result)),
+        *_section("Per-request rate against throughput", front_section(result)),
         *_section("Levels", _levels(result)),
         *_section("GPUs", _gpus(result)),
         *_section("Trials", as_markdown(trial_rows(result))),
+        *_section("Taken from earlier studies", warm_start_section(result)),
         *_section("Factors", _factors(result)),
+        *_section("Effects of the factors", effects_section(result)),
+        *_section("Interactions", interactions_section(result)),
+        *_section("Never tried", untried_section(result)),
+        *_section("Importances", importance_section(result)),
         *_section("NCCL", _nccl(result)),
         *_section("Asked for and resolved", _differences(result)),
         *_section("Configurations that are one server", as_markdown(duplicate_rows(result))),
+        *_section("Trials stopped early", _pruned(result)),
         *_section("Trials without figures", as_markdown(failure_rows(result))),
+        *_section("What the guards found", as_markdown(finding_rows(result))),
         *_section("Remarks", _remarks(result)),
         *_section("Variables of the shell that the server did not get", _dropped(result)),
         *_section("Provenance", _provenance(result)),
@@ -53,9 +76,14 @@ def markdown_report(result: StudyResult) -> str:
 
 
 def experiment_note(result: StudyResult) -> str:
-    """Short: verdict, throughput, launch command."""
+    """Short: verdict, throughput, SLO, front, effects, launch command."""
     table = as_markdown(throughput_rows(result, _NOTE_COLUMNS))
-    return "\n\n".join([*_opening(result), *([table] if table else []), *_launch(result.best)]) + "\n"
+    parts = [*_opening(result), *_section("Confirmation", _confirmation(result)), *([table] if table else [])]
+    parts += [*_section("SLO", slo_section(result)), *_section("Best at each level", best_section(result))]
+    parts += _section("Per-request rate against throughput", front_section(result))
+    parts += _section("Effects of the factors", effects_section(result))
+    parts += _section("Taken from earlier studies", warm_start_section(result))
+    return "\n\n".join([*parts, *_launch(result.best)]) + "\n"
 
 
 def _opening(result: StudyResult) -> list[str]:
@@ -80,6 +108,16 @@ def _launch(best: TrialResult | None) -> list[str]:
         return []
     note = f"What trial {best.number} ran ({score_text(best.score)}), its port and served name included."
     return ["## Launch command", note, code_block(command_text(best.command), "bash")]
+
+
+def _confirmation(result: StudyResult) -> str:
+    table = as_markdown(confirmation_rows(result))
+    return f"{confirmation_note(result)}\n\n{table}" if table else ""
+
+
+def _drift(result: StudyResult) -> str:
+    table = as_markdown(drift_rows(result))
+    return f"{drift_note(result)}\n\n{table}" if table else ""
 
 
 def _throughput(result: StudyResult, columns: int) -> str:
@@ -114,6 +152,11 @@ def _named(result: StudyResult) -> list[tuple[TrialResult, str]]:
     if result.best is not None and result.best is not result.baseline:
         found.append((result.best, f"Best (trial {result.best.number})"))
     return found
+
+
+def _pruned(result: StudyResult) -> str:
+    table = as_markdown(pruned_rows(result))
+    return f"{EXPLAINED}\n\n{table}" if table else ""
 
 
 def _factors(result: StudyResult) -> str:
@@ -190,6 +233,8 @@ def _provenance_rows(provenance: Provenance) -> Table:
 def _method(result: StudyResult) -> str:
     spec, plan = result.spec, result.spec.plan()
     asked = ", ".join(f"{level.requests} at {level.concurrency}" for level in plan.levels)
+    if spec.workload.precision is not None:
+        asked += f", and more until ± is {spec.workload.precision:.2g} of the throughput"
     end = "to the full length, end of sequence ignored" if plan.ignore_eos else "until the model ends"
     return _bullets(
         [
@@ -198,10 +243,15 @@ def _method(result: StudyResult) -> str:
             f"temperature {plan.temperature:g}.",
             "Throughput: completion tokens, as the server counts them, that arrived inside the window, over its "
             "length. Latencies: only of requests sent and ended inside it.",
-            "± is half of a 95 % interval, by overlapping batch means over one window. It does not cover drift from "
-            "one trial to the next, or what another start of the same server would show.",
+            "± of a throughput or a score is half of a 95 % interval, from how one window's rate "
+            "wanders and from what its requests differ by. It "
+            "does not cover drift from one trial to the next, or what another start of the same server would show.",
             f"Objective: {spec.objective.metric}. Levels and trials count as independent.",
-            "The best trial was picked for its figure. The largest of many noisy figures overstates itself: measure "
-            "it again before relying on the margin.",
+            "The best trial was picked for its figure, and the largest of many noisy figures overstates itself: "
+            + (
+                "measure it again before relying on the margin."
+                if result.confirmation is None
+                else "the gain over the baseline is the confirmation's, which ran afterwards on servers of its own."
+            ),
         ]
     )

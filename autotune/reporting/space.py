@@ -9,6 +9,7 @@ from autotune.domain.space import FloatRange, IntRange, Parameter, SpaceCount, V
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import EngineVersion
 from autotune.reporting.figures import duration
+from autotune.reporting.sections.slo import slo_lines
 
 
 def space_summary(
@@ -21,7 +22,7 @@ def space_summary(
     lines.append(f"model      {spec.engine.model}")
     lines.append(f"baseline   {spec.baseline}")
     lines.extend(f"known good {config}" for config in spec.known_good)
-    lines += ["", *_parameters(spec), "", *_sizes(counts), "", *_levels(spec, tokens_per_second)]
+    lines += ["", *_parameters(spec), "", *_sizes(counts), "", *_levels(spec, tokens_per_second), *slo_lines(spec)]
     return "\n".join(lines)
 
 
@@ -76,6 +77,11 @@ def _levels(spec: StudySpec, tokens_per_second: float) -> list[str]:
         tokens = level.requests * plan.max_tokens
         lines.append(
             f"  C={level.concurrency:<10} {weight:>7g} {level.requests:>9,} {tokens:>10,}   {duration(seconds):>12}"
+        )
+    if spec.workload.precision is not None:
+        most = sum(level.most_prompts for level in plan.levels)
+        lines.append(
+            f"  precision {spec.workload.precision:.2g}: the requests are a floor; at most {most:,} prompts a trial"
         )
     lines.append(
         f"  one trial: {plan.prompts:,} prompts, about {duration(total)} of measuring plus start-up, "

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from autotune.domain.measurement import Comparison
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import TrialResult
+from autotune.reporting.sections.confirmation import confirmation_data, drift_data
+from autotune.reporting.sections.front_views import best_data, front_data
+from autotune.reporting.sections.slo import slo_data
 from autotune.reporting.verdict import verdict
 
 
@@ -13,6 +17,9 @@ def summary(result: StudyResult, *, run_dir: str) -> dict[str, Any]:
     """None where there is nothing. `interval` is [low, high], 95 %; `speedup` is best / baseline, with its own."""
     best, compared = result.best, result.comparison
     speedup = None
+    confirmed = result.confirmation
+    if confirmed is not None and confirmed.winner is not None and confirmed.winner.gain is not None:
+        compared = Comparison(confirmed.winner.gain, confirmed.winner.verdict)
     if compared is not None:
         speedup = {"ratio": compared.ratio.value, "interval": _interval(compared.ratio.low, compared.ratio.high)}
     command = best.command if best is not None else None
@@ -25,6 +32,11 @@ def summary(result: StudyResult, *, run_dir: str) -> dict[str, Any]:
         "baseline": _trial(result.baseline),
         "best": None if best is None else {**(_trial(best) or {}), "speedup": speedup},
         "launch": None if command is None else {"argv": list(command.argv), "environment": dict(command.chosen)},
+        "confirmation": confirmation_data(result),
+        "drift": drift_data(result),
+        "slo": slo_data(result),
+        "best_per_level": best_data(result),
+        "front": front_data(result),
         "trials": len(result.trials),
         "node_seconds": round(result.node_seconds, 1),
         "stopped_because": result.stopped_because,

@@ -18,7 +18,9 @@ from autotune.reporting.figures import (
     with_interval,
 )
 from autotune.reporting.layout import Table, as_text
-from autotune.reporting.servers import state_word
+from autotune.reporting.sections.pruned import change_at_most, score_or_bound
+from autotune.reporting.sections.servers import state_word
+from autotune.reporting.sections.warm_start import origin_word
 
 
 def throughput_table(result: StudyResult, limit: int = 8) -> str:
@@ -53,11 +55,11 @@ def throughput_rows(result: StudyResult, limit: int = 8) -> Table:
 
 
 def _best_first(result: StudyResult) -> list[TrialResult]:
-    """The baseline, then the others by score, each server once."""
+    """The baseline, then the others by score, what keeps to the SLO first; each server once."""
     baseline = result.baseline
     measured = [trial for trial in result.complete if trial.duplicate_of is None]
-    others = [(t.score.estimate.value, -t.number, t) for t in measured if t is not baseline and t.score]
-    ranked = [t for _value, _order, t in sorted(others, key=lambda item: item[:2], reverse=True)]
+    others = [(-t.violation, t.score.estimate.value, -t.number, t) for t in measured if t is not baseline and t.score]
+    ranked = [t for *_ranks, t in sorted(others, key=lambda item: item[:3], reverse=True)]
     return ([baseline] if baseline else []) + ranked
 
 
@@ -67,9 +69,9 @@ def trial_rows(result: StudyResult) -> Table:
     rows = tuple(
         (
             str(t.number),
-            t.origin.value,
+            origin_word(t, result),
             state_word(t),
-            score_text(t.score),
+            score_or_bound(t),
             MISSING if t is result.baseline else change_text(t, result.baseline),
             duration(t.node_seconds),
             differences_from_baseline(t.configuration, base),
@@ -109,6 +111,8 @@ def _factor_row(trial: TrialResult, reference: TrialResult, change: Change) -> t
         effect = trial.failure.reason.word
     elif trial.duplicate_of is not None and trial.duplicate_of == reference.number:
         effect = "the same server"
+    elif trial.bound is not None:
+        effect = change_at_most(trial, reference) or MISSING
     else:
         ratio = ratio_of(trial, reference)
         half = None if ratio is None else _relative_half_width(trial, reference)
@@ -129,10 +133,10 @@ def _relative_half_width(*trials: TrialResult) -> float | None:
 
 
 def failure_rows(result: StudyResult, evidence: int = 300) -> Table:
-    """`evidence`: how many characters of it are shown."""
+    """`evidence`: how many characters of it are shown. What was stopped on purpose stands elsewhere (pruned.py)."""
     rows = []
     for trial in result.trials:
-        if trial.state is TrialState.COMPLETE and trial.score is not None:
+        if trial.bound is not None or (trial.state is TrialState.COMPLETE and trial.score is not None):
             continue
         failure = trial.failure
         reason = failure.reason.word if failure else trial.state.value

@@ -6,13 +6,23 @@ from autotune.domain.measurement import Comparison
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import Origin, TrialResult, TrialState
 from autotune.reporting.figures import ratio_of, score_text
+from autotune.reporting.sections.confirmation import confirmed_verdict, drift_sentence
+from autotune.reporting.sections.slo import breach_when_confirmed, faster_but_breaking, slo_verdict
 
 
 def verdict(result: StudyResult) -> str:
     """`trial 7 beats the baseline by 7.1 % ± 1.3`, or what else there is to say; `[simulated]` in front where it
     is so."""
     pretended = "[acceptance simulated] " if any(trial.pretences for trial in result.trials) else ""
-    return ("[simulated] " if result.simulated else "") + pretended + _sentence(result)
+    return ("[simulated] " if result.simulated else "") + pretended + _said(result)
+
+
+def _said(result: StudyResult) -> str:
+    """Where the SLO decides, it is what the verdict is about."""
+    ruled_out = faster_but_breaking(result)
+    drifted = drift_sentence(result.drift) if result.drift is not None and result.drift.seen else ""
+    said = slo_verdict(result) or _sentence(result)
+    return "; ".join(part for part in (said, breach_when_confirmed(result), ruled_out, drifted) if part)
 
 
 def caution(result: StudyResult) -> str:
@@ -25,6 +35,8 @@ def _sentence(result: StudyResult) -> str:
     best, baseline = result.best, result.baseline
     if baseline is None:
         return _without_baseline(result, best)
+    if result.confirmation is not None and (confirmed := confirmed_verdict(result.confirmation)):
+        return confirmed
     if best is None or best.configuration == baseline.configuration:
         others = sum(trial.configuration != baseline.configuration for trial in result.complete)
         return "nothing beats the baseline" + ("" if others else ": no other trial completed")

@@ -1,8 +1,25 @@
 """Statistics: request records to measurements, measurements to scores and comparisons. See docs/measuring.md."""
 
-from autotune.scoring.acceptance import acceptance_alarms
-from autotune.scoring.goodput import goodput
+from autotune.scoring.goodput import goodput, with_goodput
+from autotune.scoring.guarding.guard_checks import Evidence, guarded
 from autotune.scoring.level import measure
 from autotune.scoring.objective import compare, score
+from autotune.scoring.slo import judge
+from autotune.scoring.trials.contexts import settings
+from autotune.scoring.trials.effects import effects, evidence
+from autotune.scoring.trials.interactions import interactions
 
-__all__ = ["acceptance_alarms", "compare", "goodput", "measure", "score"]
+__all__ = [
+    "Evidence",
+    "compare",
+    "effects",
+    "evidence",
+    "goodput",
+    "guarded",
+    "interactions",
+    "judge",
+    "measure",
+    "score",
+    "settings",
+    "with_goodput",
+]

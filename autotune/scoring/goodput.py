@@ -4,15 +4,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from autotune.domain.measurement import Estimate, RequestRecord
+from autotune.domain.measurement import Estimate, LevelRun, Measurement, RequestRecord
+from autotune.domain.slo import REQUEST_BOUNDS
 from autotune.errors import InputError
 from autotune.scoring import latency
-from autotune.scoring.window import Floats
+from autotune.scoring.window import Floats, arrived_inside, ended_inside
 
 _Z = 1.959964  # 97.5 % of the normal distribution
 
-BOUNDS = ("ttft_ms", "tpot_ms", "e2e_s")
+BOUNDS = REQUEST_BOUNDS
+
+
+def with_goodput(seen: Measurement, run: LevelRun, bounds: Mapping[str, float]) -> Measurement:
+    """The measurement with its good share and its goodput, good requests a second; as it is where there are no bounds,
+    or nothing to judge.
+
+    The requests judged are those that the level counts: ended inside the window, or at a rate arrived inside it. In a
+    closed loop the requests a second are the throughput over the tokens of one answer, which knows its interval better
+    than a count of ends does; at a rate they are the rate, of which nothing is uncertain.
+    """
+    if not bounds or run.window is None:
+        return seen
+    inside = ended_inside if run.rate is None else arrived_inside
+    requests = inside(run.records, run.window)
+    share = goodput(requests, bounds)
+    if share is None:
+        return seen
+    served = Estimate(run.rate, run.rate, run.rate) if run.rate is not None else _requests_a_second(seen, requests)
+    return replace(seen, good_share=share, goodput=None if served is None else _product(share, served))
+
+
+def _requests_a_second(seen: Measurement, requests: Sequence[RequestRecord]) -> Estimate | None:
+    answers = [r.completion_tokens for r in requests if r.ok and r.completion_tokens]
+    throughput = seen.output_throughput
+    if throughput is None or not answers:
+        return None
+    each = sum(answers) / len(answers)
+    if throughput.low is None or throughput.high is None:
+        return Estimate(throughput.value / each)
+    return Estimate(throughput.value / each, throughput.low / each, throughput.high / each, throughput.batches)
+
+
+def _product(share: Estimate, served: Estimate) -> Estimate:
+    """Of two independent estimates, to first order; each end from the ends on its own side."""
+    value = share.value * served.value
+    if share.low is None or share.high is None or served.low is None or served.high is None:
+        return Estimate(value)
+    below = math.hypot((share.value - share.low) * served.value, (served.value - served.low) * share.value)
+    above = math.hypot((share.high - share.value) * served.value, (served.high - served.value) * share.value)
+    return Estimate(value, max(0.0, value - below), value + above, batches=served.batches)
 
 
 def goodput(records: Sequence[RequestRecord], slo: Mapping[str, float]) -> Estimate | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autotune.domain.measurement import Percentiles, RequestRecord
+from autotune.scoring.order_statistics import percentile_interval
 from autotune.scoring.window import Floats
 
 
@@ -61,12 +62,25 @@ def accept_length(requests: Sequence[RequestRecord]) -> float | None:
     return sum(tokens for tokens, _verified in known) / sum(verified for _tokens, verified in known)
 
 
-def summary(samples: Floats, scale: float = 1.0) -> Percentiles | None:
-    """Mean and percentiles of the raw samples times `scale` (1000: seconds to milliseconds)."""
+def summary(samples: Floats, scale: float = 1.0, *, independent: int | None = None) -> Percentiles | None:
+    """Mean and percentiles of the raw samples times `scale` (1000: seconds to milliseconds), with their intervals.
+    `independent`: how many of the samples count as independent; None: each."""
     if samples.size == 0:
         return None
-    p50, p95, p99 = (float(value) * scale for value in np.percentile(samples, (50, 95, 99)))
-    return Percentiles(mean=float(samples.mean()) * scale, p50=p50, p95=p95, p99=p99, count=int(samples.size))
+    ordered = np.sort(samples) * scale
+    p50, p95, p99 = (float(value) for value in np.percentile(ordered, (50, 95, 99)))
+    count = int(samples.size)
+    at_50, at_95, at_99 = (percentile_interval(ordered, q, independent or count) for q in (0.50, 0.95, 0.99))
+    return Percentiles(
+        mean=float(samples.mean()) * scale,
+        p50=p50,
+        p95=p95,
+        p99=p99,
+        count=count,
+        p50_interval=at_50,
+        p95_interval=at_95,
+        p99_interval=at_99,
+    )
 
 
 def _end(request: RequestRecord) -> float | None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from autotune.domain.measurement import LevelRun, Measurement, RequestRecord
 from autotune.scoring import latency
-from autotune.scoring.interval import Throughput, throughput
-from autotune.scoring.window import answered_inside, arrived_inside, chunks_inside, ended_inside, has_end, tokens_inside
-
-_BUSY_CLIENT = 0.8  # of one core: beyond it the client itself may be what is slow
+from autotune.scoring.intervals.interval import Throughput, throughput
+from autotune.scoring.intervals.series import RateSeries
+from autotune.scoring.intervals.stationarity import warm_up_parts
+from autotune.scoring.window import answered_inside, arrived_inside, ended_inside, has_end, tokens_inside
 
 
 def measure(run: LevelRun) -> Measurement:
@@ -23,7 +23,7 @@ def measure(run: LevelRun) -> Measurement:
     """
     window = run.window
     if window is None or window[1] <= window[0]:
-        remarks = (*run.remarks, _no_window(run), *_client_remarks(run))
+        remarks = (*run.remarks, _no_window(run))
         return Measurement(run.concurrency, 0, 0, client=run.client, remarks=remarks, rate=run.rate)
     if run.rate is None:
         ended = ended_inside(run.records, window)
@@ -35,9 +35,7 @@ def measure(run: LevelRun) -> Measurement:
     tokens = tokens_inside(run.records, window)
     shown: Throughput | None = None
     if tokens > 0:
-        steps = chunks_inside(run.records, window) / max(run.concurrency, 1)
-        mean_s = float(e2e.mean()) if e2e.size else None
-        shown = throughput(run.records, window, tokens=tokens, request_s=mean_s, steps=steps)
+        shown = throughput(run, window, tokens=tokens)
     return Measurement(
         concurrency=run.concurrency,
         requests_total=len(ended),
@@ -46,13 +44,13 @@ def measure(run: LevelRun) -> Measurement:
         output_throughput=shown.estimate if shown else None,
         per_request_rate=latency.per_request_rate(good),
         ttft_ms=latency.summary(latency.ttft_s(good), 1000.0),
-        itl_ms=latency.summary(latency.itl_s(good), 1000.0),
+        itl_ms=latency.summary(latency.itl_s(good), 1000.0, independent=len(good)),
         tpot_ms=latency.summary(latency.tpot_s(good), 1000.0),
         e2e_s=latency.summary(e2e),
         accept_length=latency.accept_length(good),
         completion_tokens=tokens or None,
         client=run.client,
-        remarks=(*run.remarks, *_window_remarks(run, shown), *_request_remarks(ended), *_client_remarks(run)),
+        remarks=(*run.remarks, *_window_remarks(run, shown), *_request_remarks(ended)),
         rate=run.rate,
     )
 
@@ -73,7 +71,23 @@ def _window_remarks(run: LevelRun, shown: Throughput | None) -> list[str]:
         remarks.append("no token arrived inside the window: no throughput")
     elif shown.why_no_interval:
         remarks.append(f"no interval: {shown.why_no_interval}")
+    if run.opened_late_s > 0:
+        remarks.append(f"warm-up lasted {run.opened_late_s:.1f} s longer than every slot's first request")
+    if shown is not None and shown.series is not None and run.rate is None:
+        remarks += _unsteady(shown.series)
     return remarks
+
+
+def _unsteady(series: RateSeries) -> list[str]:
+    rates, length = series.rates, series.window[1] - series.window[0]
+    parts = warm_up_parts(rates, length)
+    if not parts:
+        return []
+    early, late = float(rates[:parts].mean()), float(rates[len(rates) // 2 :].mean())
+    return [
+        f"not steady: the first {length * parts / len(rates):.1f} s of the window gave {early:.4g} tok/s, its later "
+        f"half {late:.4g}"
+    ]
 
 
 def _request_remarks(requests: Sequence[RequestRecord]) -> list[str]:
@@ -90,9 +104,3 @@ def _request_remarks(requests: Sequence[RequestRecord]) -> list[str]:
     if other:
         remarks.append(f"{other} of {total} requests ended with another number of tokens than requested")
     return remarks
-
-
-def _client_remarks(run: LevelRun) -> list[str]:
-    if run.client.cpu_share is None or run.client.cpu_share < _BUSY_CLIENT:
-        return []
-    return [f"the client used {run.client.cpu_share:.0%} of a core: it may have been the slow one"]

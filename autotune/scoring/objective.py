@@ -41,8 +41,9 @@ def score(
     weights: Mapping[int, float],
     baseline: Sequence[Measurement] | None,
 ) -> Score | None:
-    """The objective over the levels that have a weight; None if any of them lacks a throughput, or if there is no
-    baseline for `weighted_speedup`. `per_level` is tok/s, or for `weighted_speedup` the ratio to the baseline.
+    """The objective over the levels that have a weight; None if any of them lacks its figure, or if there is no
+    baseline for `weighted_speedup`. `per_level` is tok/s, for `weighted_speedup` the ratio to the baseline, for
+    `weighted_goodput` good requests a second.
 
     Raises InputError for a metric that is not known.
     """
@@ -51,17 +52,38 @@ def score(
             f"a metric must be one of {', '.join(Objective.METRICS)}, but got {objective.metric}",
             hint="set objective.metric in the space file",
         )
-    mine = _levels(measurements, weights)
+    mine = _levels(measurements, weights, objective.metric)
     if mine is None:
         return None
-    if objective.metric == "weighted_throughput":
+    if objective.metric != "weighted_speedup":
         estimate = _estimate(_mean(mine, weights))
         return Score(objective.metric, estimate, {level: term.value for level, term in mine.items()})
-    theirs = None if baseline is None else _levels(baseline, weights)
+    theirs = None if baseline is None else _levels(baseline, weights, objective.metric)
     if baseline is None or theirs is None:
         return None
     ratios = {level: term.value / theirs[level].value for level, term in mine.items()}
     return Score(objective.metric, _speedup(mine, theirs, weights, same=_same(measurements, baseline)), ratios)
+
+
+def log_score(
+    measurements: Sequence[Measurement], objective: Objective, weights: Mapping[int, float]
+) -> tuple[float, float | None, float] | None:
+    """Natural logarithm of the objective, its standard error (None if unknown) and the degrees of freedom behind that.
+
+    Up to a constant that all trials of a study share: for `weighted_speedup` no baseline enters, and so the
+    difference of two trials has none of the baseline's error. None where a level that has a weight lacks a figure.
+    """
+    mine = _levels(measurements, weights, objective.metric)
+    if mine is None:
+        return None
+    if objective.metric == "weighted_speedup":
+        term = _mean({level: term.log() for level, term in mine.items()}, weights)
+    else:
+        mean = _mean(mine, weights)
+        if mean.value <= 0:
+            return None  # no good request at any level
+        term = mean.log()
+    return term.value, term.error, term.freedom
 
 
 def compare(
@@ -77,7 +99,7 @@ def compare(
     """
     if objective.metric not in Objective.METRICS:
         raise InputError(f"a metric must be one of {', '.join(Objective.METRICS)}, but got {objective.metric}")
-    mine, theirs = _levels(candidate, weights), _levels(baseline, weights)
+    mine, theirs = (_levels(side, weights, objective.metric) for side in (candidate, baseline))
     if mine is None or theirs is None:
         return None
     same = _same(candidate, baseline)
@@ -86,7 +108,10 @@ def compare(
     elif same:
         ratio = Estimate(1.0, 1.0, 1.0)
     else:
-        ratio = _exponential(_sum((_mean(mine, weights).log(), _mean(theirs, weights).log().times(-1.0))))
+        above, below = _mean(mine, weights), _mean(theirs, weights)
+        if above.value <= 0 or below.value <= 0:
+            return None  # a side without any good request: there is no ratio
+        ratio = _exponential(_sum((above.log(), below.log().times(-1.0))))
     if ratio.low is None or ratio.high is None:
         return Comparison(ratio, "unclear")
     verdict = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "unclear"
@@ -98,13 +123,15 @@ def _same(candidate: Sequence[Measurement], baseline: Sequence[Measurement]) -> 
     return tuple(candidate) == tuple(baseline)
 
 
-def _levels(measurements: Sequence[Measurement], weights: Mapping[int, float]) -> dict[int, _Term] | None:
-    """The throughput of each level that has a weight, the first measurement of a level counting; None if one is
-    missing or there is none."""
+def _levels(measurements: Sequence[Measurement], weights: Mapping[int, float], metric: str) -> dict[int, _Term] | None:
+    """The figure of each level that has a weight, the first measurement of a level counting; None if one is missing or
+    there is none. No good request at all is a goodput of 0; a throughput of 0 is none."""
     found: dict[int, _Term] = {}
     for level in sorted(level for level, weight in weights.items() if weight > 0):
-        seen = next((m.output_throughput for m in measurements if m.concurrency == level), None)
-        if seen is None or seen.value <= 0:
+        measured = next((m for m in measurements if m.concurrency == level), None)
+        good = metric == "weighted_goodput"
+        seen = None if measured is None else measured.goodput if good else measured.output_throughput
+        if seen is None or (seen.value <= 0 and not good):
             return None
         found[level] = _term(seen)
     return found or None

@@ -37,6 +37,7 @@ class Request:
         "reach",
         "rid",
         "submitted_s",
+        "text",
         "tokens",
         "verify_count",
     )
@@ -50,6 +51,7 @@ class Request:
         self.limit = limit  # completion tokens at which it ends
         self.reach = reach
         self.owner: object = None  # whoever reads it; the loop never looks at it
+        self.text: str | None = None  # instead of the usual one
         self.finish_reason = "length"
         self.submitted_s = 0.0
         self.first_token_s: float | None = None

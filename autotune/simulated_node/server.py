@@ -25,11 +25,14 @@ from autotune.simulated_node.scheduler import NoiseLaw, Request, Scheduler
 from autotune.simulated_node.setting import NodeSetting
 from autotune.simulated_node.stepping import Stepper
 from autotune.simulated_node.truth import closed_loop_throughput
-from autotune.simulated_node.wire import error_body, event
+from autotune.simulated_node.wire import error_body, event, looping_text, other_text
 
 WARMUP_TOKENS = 8
 DRAIN_POLL_S = 5.0
 """Node seconds between two looks at what still runs after SIGTERM, as SGLang waits."""
+
+FOREIGN_TOKENS = 1000
+"""Of each request of the fault foreign_requests, which is followed by another one."""
 
 MEAN_ANSWER_TOKENS = 300.0
 """Where ignore_eos is off: mean of the drawn length of an answer, before max_new_tokens cuts it."""
@@ -63,7 +66,7 @@ class NodeServer:
         self._stepper = Stepper(scheduler, clock, loop, child)
         tree = plan.tree
         self._reaches = [reach_of(node.acceptance, tree, index) for index in range(CLASSES)] if tree else [()]
-        self._served_name = setting.faults.serve_as or values["served_model_name"]
+        self._own_name = str(values["served_model_name"])
         self._context_tokens = min(values["context_length"] or node.context_length, plan.kv_capacity_tokens)
         self._active: dict[str, Request] = {}
         self._probes = itertools.count()
@@ -84,6 +87,13 @@ class NodeServer:
             "/metrics": (("GET",), self._metrics),
             "/simulated/truth": (("GET",), self._truth),
         }
+
+    @property
+    def _served_name(self) -> str:
+        faults = self._setting.faults
+        if faults.serve_as is None or self._generated < faults.serve_as_after_requests:
+            return self._own_name
+        return faults.serve_as
 
     def start(self) -> None:
         """Call once the port is bound: the warm-up request, after which the server is ready."""
@@ -121,7 +131,12 @@ class NodeServer:
 
     def _become_ready(self) -> None:
         self._ready = True
+        for _ in range(self._setting.faults.foreign_requests):
+            self._serve_nobody()
         log(READY)
+
+    def _serve_nobody(self) -> None:
+        self._probe(FOREIGN_TOKENS, self._serve_nobody)
 
     def _look_at_remaining(self) -> None:
         remaining = list(self._active)
@@ -198,6 +213,7 @@ class NodeServer:
         natural = int(random.Random(key).expovariate(1.0 / MEAN_ANSWER_TOKENS)) + 8
         if not sampling.get("ignore_eos", False) and natural < limit:
             request.limit, request.finish_reason = natural, "stop"
+        self._spoil(request)
         greedy = float(sampling.get("temperature", 1.0)) == 0.0
         return request, 0 if greedy else self._rng.randrange(1, 1 << 30)
 
@@ -213,6 +229,16 @@ class NodeServer:
             call.connection.log_access(call, 200)
         else:
             self._answer(call, 400, error_body(message))
+
+    def _spoil(self, request: Request) -> None:
+        """The faults of what is answered. Which prompts they strike depends on the prompt alone."""
+        faults, place = self._setting.faults, (request.prompt_key & 0xFFFFFFFF) / 2**32
+        if place < faults.short_rate:
+            request.limit = max(1, request.limit // 2)
+        if place < faults.looping_rate:
+            request.text = looping_text()
+        elif faults.broken_verification and self._resolved.plan.tree is not None:
+            request.text = other_text(request)
 
     def _strike(self) -> None:
         """The faults that count requests."""

@@ -22,9 +22,14 @@ class Faults:
     hang_at_start: bool = False
     die_at_start: str | None = None  # one of DEATHS_AT_START
     serve_as: str | None = None  # the name it claims, whatever --served-model-name says
+    serve_as_after_requests: int = 0  # from when on it does
     error_rate: float = 0.0  # share of requests that end in an error inside the stream, with HTTP 200
     ignore_sigterm: bool = False
     orphan: bool = False  # leaves a child in its session that ignores SIGTERM
+    foreign_requests: int = 0  # so many requests of nobody's run all the time
+    broken_verification: bool = False  # while it speculates its text is another one
+    looping_rate: float = 0.0  # share of the prompts whose answer is one line over and over
+    short_rate: float = 0.0  # share of the prompts whose answer stops at half of what was asked for
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,11 @@ def _check_values(setting: NodeSetting) -> None:
         "startup_s must not be below 0": setting.startup_s >= 0,
         "noise must be in [0, 0.5]": 0 <= setting.noise <= 0.5,
         "launch_noise must be in [0, 0.5]": 0 <= setting.launch_noise <= 0.5,
-        "error_rate must be in [0, 1]": 0 <= faults.error_rate <= 1,
+        **{
+            f"{name} must be in [0, 1]": 0 <= getattr(faults, name) <= 1
+            for name in ("error_rate", "looping_rate", "short_rate")
+        },
+        "foreign_requests must not be below 0": faults.foreign_requests >= 0,
         f"die_at_start must be one of {', '.join(DEATHS_AT_START)}": faults.die_at_start in (None, *DEATHS_AT_START),
     }
     for rule, holds in rules.items():

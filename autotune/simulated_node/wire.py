@@ -21,6 +21,15 @@ def final_text(request: Request, salt: int) -> str:
     return f"{FILLER} {word}-{digest:08x}"
 
 
+def other_text(request: Request) -> str:
+    """What no right server of this prompt says, from its first letter on."""
+    return f"{zlib.crc32(str(request.prompt_key).encode()):08x} is no {FILLER}"
+
+
+def looping_text() -> str:
+    return "the same line again; " * 40
+
+
 def chunk_head(request: Request) -> bytes:
     """All of a chunk up to the number of completion tokens, which `chunk_of` appends."""
     meta = {
@@ -60,7 +69,7 @@ def final_answer(request: Request, plan: ServingPlan, salt: int) -> dict[str, An
         }
     if request.finished_s is not None:
         meta["e2e_latency"] = request.finished_s - request.submitted_s
-    return {"text": final_text(request, salt), "meta_info": meta}
+    return {"text": request.text or final_text(request, salt), "meta_info": meta}
 
 
 def event(answer: dict[str, Any]) -> bytes:

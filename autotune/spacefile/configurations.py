@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from autotune.domain.configuration import Configuration, Value, show_value
+from autotune.domain.secrets import names_secret
 from autotune.domain.space import Domain, FloatRange, SearchSpace, Values
 from autotune.spacefile import fields
 from autotune.spacefile.conditions import Names
@@ -18,7 +19,7 @@ def read_baseline(node: Node | None, names: Names, faults: Faults) -> dict[str, 
         name = entry.key.text
         if name not in names.parameters:
             _slip(entry, names, faults)
-        if fields.looks_secret(name):
+        if names_secret(name):
             fields.secret(entry.key, faults)
         read[name] = _fitting(faults.attempt(fields.value, entry.node, None), names.parameters.get(name))
     return read

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from autotune.spacefile.tree import Faults, Listing, Node, Place, Refusal, Scala
 
 UNSET = "unset"
 REQUIRED = object()
-_SECRET = re.compile(r"TOKEN(?![A-Z])|SECRET|PASSWORD|PASSWD|API[_-]?KEY", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -150,11 +148,6 @@ def section(node: Node | None, path: str, keys: Mapping[str, Key], whole: Place,
         elif key.default is REQUIRED and (table is not None or absent):
             faults.add(node.place if node else whole, f"{path}.{name} is missing")
     return read
-
-
-def looks_secret(key: str) -> bool:
-    """`HF_TOKEN`, `api-key`; not `TOKENIZERS_PARALLELISM`, nor `max-total-tokens`."""
-    return _SECRET.search(key) is not None
 
 
 def secret(key: Scalar, faults: Faults) -> None:

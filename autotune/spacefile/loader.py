@@ -10,7 +10,7 @@ from typing import Any
 from autotune.domain.configuration import Value
 from autotune.domain.space import Constraint, SearchSpace
 from autotune.domain.study import ENGINE_PYTHON, EngineSpec, StudySpec
-from autotune.spacefile import configurations, core_yaml, fields, interpreters, parameters, sections
+from autotune.spacefile import configurations, confirming, core_yaml, fields, interpreters, parameters, sections, slo
 from autotune.spacefile.conditions import Names, check, expression
 from autotune.spacefile.overrides import apply, switch_engine
 from autotune.spacefile.tree import Entry, Faults, Node, Place, Scalar, Table, shown
@@ -26,6 +26,7 @@ KEYS = (
     "known_good",
     "workload",
     "objective",
+    "slo",
     "budget",
     "limits",
     "search",
@@ -139,6 +140,7 @@ class _Reading:
         good = configurations.read_known_good(good_nodes, names, faults)
         workload, min_requests = sections.workload(root.get("workload"), whole, faults)
         objective = sections.objective(root.get("objective"), whole, faults)
+        bounds = slo.read(root.get("slo"), workload.levels, objective, whole, faults)
         budget = sections.budget(root.get("budget"), whole, faults)
         limits = sections.limits(root.get("limits"), whole, faults)
         strategy = sections.strategy(root.get("search"), whole, faults)
@@ -156,6 +158,7 @@ class _Reading:
             min_requests=min_requests,
             seed=seed,
             strategy=strategy,
+            slo=bounds,
         )
         return _with_source(made)
 
@@ -230,7 +233,11 @@ def _with_source(spec: StudySpec) -> StudySpec:
         "known_good": [fields.plain(good) for good in spec.known_good],
         "workload": sections.workload_plain(spec.workload, spec.min_requests),
         "objective": {"metric": spec.objective.metric},
-        "budget": {name: fields.plain(value) for name, value in asdict(spec.budget).items()},
+        "slo": slo.plain(spec.slo),
+        "budget": {
+            **{name: fields.plain(value) for name, value in asdict(spec.budget).items()},
+            "confirm": confirming.plain(spec.budget.confirm),
+        },
         "limits": asdict(spec.limits),
         "search": {"strategy": spec.strategy},
     }

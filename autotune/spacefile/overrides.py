@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from autotune.domain.secrets import names_secret
 from autotune.spacefile.core_yaml import compose
-from autotune.spacefile.fields import UNSET, looks_secret
+from autotune.spacefile.fields import UNSET
 from autotune.spacefile.parameters import DOMAIN_KEYS
 from autotune.spacefile.tree import Entry, Faults, Listing, Node, Place, Scalar, Table, joined
 
@@ -16,7 +17,7 @@ def apply(root: Table, overrides: tuple[str, ...], faults: Faults) -> None:
     for rank, override in enumerate(overrides, start=1):
         path, equals, text = override.partition("=")
         path = path.strip()
-        label = f"--set {path}=..." if looks_secret(path) else f"--set {override}"
+        label = f"--set {path}=..." if any(names_secret(part) for part in path.split(".")) else f"--set {override}"
         place = Place(rank, 0, 0, label)
         parts = path.split(".")
         if not equals or not all(parts):

@@ -9,6 +9,7 @@ from typing import Any
 
 from autotune.domain.configuration import Value
 from autotune.domain.expression import Expression
+from autotune.domain.secrets import names_secret
 from autotune.domain.space import Domain, FloatRange, IntRange, Parameter, Values
 from autotune.spacefile import fields
 from autotune.spacefile.conditions import Names, check, expression
@@ -58,7 +59,7 @@ def _draft(entry: Entry, faults: Faults) -> Draft:
         faults.add(key.place, "a parameter's name holds letters, digits and _ only", f"`{key.text}`", hint)
     elif key.text in _RESERVED:
         faults.add(key.place, "a parameter may not have the name of a word of the expressions", f"`{key.text}`")
-    if fields.looks_secret(key.text):
+    if names_secret(key.text):
         fields.secret(key, faults)
     draft = Draft(key)
     if isinstance(node, Listing):

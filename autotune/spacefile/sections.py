@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from autotune.domain.configuration import Value
+from autotune.domain.confirmation import Confirm
 from autotune.domain.measurement import Objective
+from autotune.domain.secrets import names_secret
 from autotune.domain.study import STRATEGIES, Budget, EngineSpec, Limits, StudySpec
 from autotune.domain.workload import ENDPOINTS, Workload
-from autotune.spacefile import fields, interpreters
+from autotune.spacefile import confirming, fields, interpreters, precision
 from autotune.spacefile.fields import UNSET, Key
 from autotune.spacefile.tree import Faults, Node, Place, Scalar, Table, nearest, shown
 
@@ -70,12 +72,17 @@ WORKLOAD: Mapping[str, Key] = {
     "endpoint": Key(_endpoint, Workload.endpoint),
     "prefix_sharing": Key(fields.boolean, Workload.prefix_sharing),
     "prefix_tokens": Key(fields.count, Workload.prefix_tokens),
+    "precision": Key(fields.optional(precision.read), Workload.precision),
+    "level_seconds": Key(fields.optional(fields.positive), Workload.level_seconds),
 }
 OBJECTIVE: Mapping[str, Key] = {"metric": Key(_metric, Objective.metric)}
 BUDGET: Mapping[str, Key] = {
     "trials": Key(fields.optional(fields.count), None),
     "hours": Key(fields.optional(fields.positive), None),
-    "baseline_every": Key(fields.optional(fields.count), None),
+    "baseline_every": Key(confirming.baseline_every, "auto"),
+    "confirm": Key(confirming.read, Confirm()),
+    "stop_when_settled": Key(fields.boolean, True),
+    "early_stopping": Key(fields.boolean, True),
 }
 SEARCH: Mapping[str, Key] = {"strategy": Key(_strategy, StudySpec.strategy)}
 LIMITS: Mapping[str, Key] = {
@@ -114,7 +121,7 @@ def _arguments(table: Table | None, faults: Faults) -> dict[str, Value]:
             faults.add(entry.key.place, "an argument is written without leading dashes", f"`{name}`", f"write `{bare}`")
         elif not _ARGUMENT.fullmatch(name):
             faults.add(entry.key.place, "an argument's name holds letters, digits, - and _", f"`{name}`")
-        elif fields.looks_secret(name):
+        elif names_secret(name):
             fields.secret(entry.key, faults)
         elif spellings.setdefault(underscored(name), name) != name:
             other = spellings[underscored(name)]
@@ -129,7 +136,7 @@ def _environment(table: Table | None, faults: Faults) -> dict[str, str]:
         name = entry.key.text
         if not _VARIABLE.fullmatch(name):
             faults.add(entry.key.place, "a variable's name holds letters, digits and _", f"`{name}`")
-        elif fields.looks_secret(name):
+        elif names_secret(name):
             fields.secret(entry.key, faults)
             continue
         read[name] = faults.attempt(_variable, entry.node, "")
@@ -169,6 +176,8 @@ def workload(node: Node | None, whole: Place, faults: Faults) -> tuple[Workload,
         keys["endpoint"],
         keys["prefix_sharing"],
         keys["prefix_tokens"],
+        precision=keys["precision"],
+        level_seconds=None if keys["level_seconds"] is None else float(keys["level_seconds"]),
     )
     return made, keys["min_requests"]
 
@@ -200,7 +209,7 @@ def _concurrency(node: Node | None, at: Place, faults: Faults) -> dict[int, floa
 def objective(node: Node | None, whole: Place, faults: Faults) -> Objective:
     slo = node.entry("slo") if isinstance(node, Table) else None
     if slo is not None and isinstance(node, Table):
-        faults.add(slo.key.place, "slo is not supported yet", hint="leave objective.slo out")
+        faults.add(slo.key.place, "slo is a section of its own", hint="write `slo:` beside `objective:`, not in it")
         node = Table(node.place, node.path, [entry for entry in node if entry is not slo])
     return Objective(fields.section(node, "objective", OBJECTIVE, whole, faults)["metric"])
 
@@ -212,7 +221,15 @@ def budget(node: Node | None, whole: Place, faults: Faults) -> Budget:
         place = node.place if node is not None else whole
         faults.add(place, "budget must say when the study ends", hint="write `budget: {trials: 60, hours: 10}`, or one")
     hours = keys["hours"]
-    return Budget(keys["trials"], None if hours is None else float(hours), keys["baseline_every"])
+    hours = None if hours is None else float(hours)
+    return Budget(
+        keys["trials"],
+        hours,
+        keys["baseline_every"],
+        keys["confirm"],
+        keys["stop_when_settled"],
+        early_stopping=keys["early_stopping"],
+    )
 
 
 def limits(node: Node | None, whole: Place, faults: Faults) -> Limits:
@@ -246,4 +263,6 @@ def workload_plain(made: Workload, min_requests: int) -> dict[str, Any]:
         "endpoint": made.endpoint,
         "prefix_sharing": made.prefix_sharing,
         "prefix_tokens": made.prefix_tokens,
+        "precision": fields.plain(made.precision),
+        "level_seconds": fields.plain(made.level_seconds),
     }

@@ -24,7 +24,7 @@ from optuna.trial import Trial, TrialState
 from autotune.domain import trial as words
 from autotune.errors import RunFolderError
 from autotune.study.ledger import Ledger
-from autotune.study.optuna_space import OptunaSpace, attributes, outcome
+from autotune.study.optuna_space import OptunaSpace, attributes, intermediate, outcome
 
 
 class Journal:
@@ -56,7 +56,10 @@ class Journal:
             state, value, constraints = outcome(result)
             for key, violation in constraints.items():
                 self._running.set_constraint(key, violation)
-            self._study.tell(self._running, value, state=state)
+            for step, bound in intermediate(result).items():
+                self._running.report(bound, step)
+            # Optuna takes a pruned trial's value from its last report, and will not be told it.
+            self._study.tell(self._running, None if state is TrialState.PRUNED else value, state=state)
             self._running = None
 
     def abandon(self) -> None:

@@ -9,6 +9,10 @@ from autotune.domain.configuration import Configuration
 from autotune.domain.space import SearchSpace
 from autotune.domain.trial import TrialResult, TrialState
 
+Rank = tuple[float, float]
+"""(violation of the SLO, negated; score), compared in that order: what keeps to the SLO is above all that breaks it,
+and of what breaks it the least violating is above. Without an SLO the first is 0 everywhere."""
+
 MAX_FAILURES = 2
 """A configuration that failed by circumstance is tried once more, then let be."""
 
@@ -29,7 +33,7 @@ class Ledger:
         self.space = space
         self._validity = validity
         self._results: list[TrialResult] = []
-        self._scores: dict[Configuration, float] = {}
+        self._ranks: dict[Configuration, Rank] = {}
         self._settled: set[Configuration] = set()
         self._failures: dict[Configuration, int] = {}
         self._legal: dict[Configuration, bool] = {}
@@ -44,7 +48,7 @@ class Ledger:
 
     @property
     def best(self) -> TrialResult | None:
-        """Highest score; of equals the earlier."""
+        """Highest rank; of equals the earlier."""
         return self._best
 
     def add(self, result: TrialResult) -> None:
@@ -54,15 +58,25 @@ class Ledger:
             self._failures[identity] = self._failures.get(identity, 0) + 1
         elif result.state is not TrialState.INTERRUPTED:
             self._settled.add(identity)
-        value = score_of(result)
-        if value is None:
+        rank = rank_of(result)
+        if rank is None:
             return
         # The first measurement of a configuration stands: the greedy pass is replayed on resume, and a replicate
         # that changed a score would send the replay down another path.
-        self._scores.setdefault(identity, value)
-        best = None if self._best is None else score_of(self._best)
-        if best is None or value > best:
+        self._ranks.setdefault(identity, rank)
+        best = None if self._best is None else rank_of(self._best)
+        if best is None or rank > best:
             self._best = result
+
+    def close(self, configurations: Iterable[Configuration]) -> None:
+        """These are not to be evaluated, though nothing is recorded of them here."""
+        self._settled.update(self.identity(configuration) for configuration in configurations)
+
+    def revise(self, results: Iterable[TrialResult]) -> None:
+        """The same results with figures known better. What `score` and `rank` say stays as it was told first."""
+        self._results = list(results)
+        ranked = [(rank, -place, r) for place, r in enumerate(self._results) if (rank := rank_of(r)) is not None]
+        self._best = max(ranked, key=lambda item: item[:2])[2] if ranked else None
 
     def point(self, configuration: Configuration) -> Configuration:
         """The configuration as a point of the space: what is inactive dropped, and what is active but not named set
@@ -82,7 +96,12 @@ class Ledger:
 
     def score(self, configuration: Configuration) -> float | None:
         """Of its first complete trial; None if it has none."""
-        return self._scores.get(self.identity(configuration))
+        rank = self.rank(configuration)
+        return None if rank is None else rank[1]
+
+    def rank(self, configuration: Configuration) -> Rank | None:
+        """Of its first complete trial; None if it has none."""
+        return self._ranks.get(self.identity(configuration))
 
     def is_open(self, configuration: Configuration) -> bool:
         """It may still be evaluated: never seen, interrupted, or failed by circumstance once."""
@@ -107,3 +126,9 @@ def score_of(result: TrialResult) -> float | None:
     if result.state is not TrialState.COMPLETE or result.score is None:
         return None
     return result.score.estimate.value
+
+
+def rank_of(result: TrialResult) -> Rank | None:
+    """None unless the trial is complete and has a score."""
+    value = score_of(result)
+    return None if value is None else (-result.violation, value)

@@ -18,9 +18,13 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from autotune.domain import trial as words
 from autotune.domain.configuration import Configuration, Value
+from autotune.domain.slo import UNSEEN
 from autotune.domain.space import Domain, FloatRange, IntRange, SearchSpace, Values
 from autotune.study.ledger import score_of
 from autotune.study.moves import every_value, same, tidy
+
+SLO = "slo"
+"""How the names of the SLO's constraints begin: `slo.ttft_p95_ms.64`, the figure and the level."""
 
 LAUNCHES = "launches"
 """Name of the constraint that a configuration which cannot be launched violates (1.0); -1.0 on those that ran."""
@@ -100,19 +104,40 @@ class OptunaSpace:
             params=parameters,
             distributions=self.distributions(parameters),
             constraints=constraints,
+            intermediate_values=intermediate(result),
             user_attrs=attributes(result),
         )
 
 
 def outcome(result: words.TrialResult) -> tuple[TrialState, float | None, dict[str, float]]:
     """State, value and constraints to tell. Infeasible is PRUNED with a violated constraint, which TPE reads as worse
-    than any measured trial; FAIL it does not read at all, and would sample the same cliff for ever."""
+    than any measured trial; FAIL it does not read at all, and would sample the same cliff for ever. What breaks the
+    SLO is COMPLETE, with its score, and a constraint for each bound. What was stopped is PRUNED with its bound, and no
+    constraint violated: TPE reads it as worse than what is complete, and better than what cannot be launched."""
     value = score_of(result)
     if value is not None:
-        return TrialState.COMPLETE, value, {LAUNCHES: -1.0}
+        return TrialState.COMPLETE, value, {LAUNCHES: -1.0, **_slo_constraints(result)}
     if result.state is words.TrialState.INFEASIBLE:
         return TrialState.PRUNED, None, {LAUNCHES: 1.0}
+    if result.bound is not None:
+        return TrialState.PRUNED, result.bound.score, {LAUNCHES: -1.0}
     return TrialState.FAIL, None, {}
+
+
+def intermediate(result: words.TrialResult) -> dict[int, float]:
+    """Of a pruned trial: its bound, at the number of levels that it ran. Optuna ranks those further that ran more."""
+    return {} if result.bound is None else {len(result.bound.measured): result.bound.score}
+
+
+def _slo_constraints(result: words.TrialResult) -> dict[str, float]:
+    """TPE orders what is infeasible by the sum of its violations. A breach is told as its share in 0 to 1, over the
+    number of bounds, so that all breaches of one trial together stay below the 1 of a server that did not start."""
+    constraints = {}
+    for check in result.slo:
+        violation = UNSEEN if check.violation is None else check.violation
+        told = violation / (1.0 + violation) if violation > 0 else violation
+        constraints[f"{SLO}.{check.figure}.{check.level}"] = told / len(result.slo)
+    return constraints
 
 
 def attributes(trial: words.TrialRequest | words.TrialResult) -> dict[str, Any]:

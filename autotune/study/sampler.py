@@ -8,6 +8,7 @@ away costs no write to disk. The journal file (journal.py) mirrors the trials th
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
@@ -38,9 +39,11 @@ def quiet() -> None:
 class Sampler:
     """Proposes configurations that may be launched and that have not been settled."""
 
-    def __init__(self, ledger: Ledger, seed: int) -> None:
-        """`ledger` may hold results; those that come later are to be given to `add`."""
+    def __init__(self, ledger: Ledger, seed: int, prior: Callable[[], Sequence[TrialResult]] = tuple) -> None:
+        """`ledger` may hold results; those that come later are to be given to `add`. `prior`: what a warm start has
+        the sampler learn from besides."""
         self._ledger = ledger
+        self._prior = prior
         self._space = OptunaSpace(ledger.space)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=r"Argument ``group``", category=ExperimentalWarning)
@@ -48,8 +51,13 @@ class Sampler:
             sampler = TPESampler(
                 n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=False, seed=seed
             )
-        self.study = optuna.create_study(direction="maximize", sampler=sampler)
-        for result in ledger.results:
+        self._sampler = sampler
+        self.learn_anew()
+
+    def learn_anew(self) -> None:
+        """From the ledger's results (and the prior's), with the sampler's random state as it is."""
+        self.study = optuna.create_study(direction="maximize", sampler=self._sampler)
+        for result in (*self._prior(), *self._ledger.results):
             self.add(result)
 
     def add(self, result: TrialResult) -> None:

@@ -11,6 +11,9 @@ from autotune.domain.configuration import Configuration
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import Origin, TrialResult, TrialState
 from autotune.errors import StudyStopped
+from autotune.study.comparing.baseline_schedule import is_due
+from autotune.study.comparing.corrections import Corrections
+from autotune.study.earlier.warmth import hopeless, next_warm, warm_candidates
 from autotune.study.greedy import next_greedy
 from autotune.study.ledger import Ledger, score_of
 from autotune.study.moves import Rules, every_configuration, neighbours, random_configuration
@@ -38,9 +41,13 @@ class Exhausted:
 class Search:
     """What to evaluate next, given the results that the ledger holds."""
 
-    def __init__(self, spec: StudySpec, ledger: Ledger, note: Callable[[str], None]) -> None:
-        """`note` is called once for each known-good configuration that must be left out."""
+    def __init__(
+        self, spec: StudySpec, ledger: Ledger, note: Callable[[str], None], corrections: Corrections | None = None
+    ) -> None:
+        """`note` is called once for each known-good configuration that must be left out. `corrections` know what the
+        baseline's repeats say; without them it is measured once."""
         self._spec = spec
+        self._corrections = corrections
         self._ledger = ledger
         self._rng = random.Random(spec.seed + len(ledger.results))
         self._known_good: list[Configuration] = []
@@ -49,6 +56,8 @@ class Search:
                 note(f"known-good configuration left out ({configuration}): {'; '.join(faults)}")
             else:
                 self._known_good.append(configuration)
+        self._warm = warm_candidates(spec, ledger, note)
+        self._hopeless = hopeless(spec)
 
     def next(self, sampler: Proposer) -> Proposal | Exhausted:
         """Raises StudyStopped where the baseline failed: every result is a ratio to it."""
@@ -61,10 +70,14 @@ class Search:
         for configuration in self._known_good:
             if ledger.is_open(configuration):
                 return Proposal(configuration, Origin.KNOWN_GOOD)
+        warm = next_warm(ledger, self._warm)
+        if warm is not None:
+            return Proposal(warm, Origin.KNOWN_GOOD)
         if not spec.space.parameters:
             return Exhausted("the space has no parameters: nothing to measure but what the file names")
         if spec.strategy in GREEDY_FIRST:
-            greedy = next_greedy(ledger, spec.baseline, self._known_good)
+            starts = (*self._known_good, *(one.configuration for one in self._warm))
+            greedy = next_greedy(ledger, spec.baseline, starts, spec.earlier, self._hopeless)
             if greedy is not None:
                 return Proposal(greedy, Origin.GREEDY)
         sampled = sampler.propose()
@@ -87,13 +100,8 @@ class Search:
         )
 
     def _baseline_is_due(self) -> bool:
-        """So many trials have ended since the baseline was last asked for, whatever became of that."""
-        every = self._spec.budget.baseline_every
-        if every is None:
-            return False
-        ended = [result for result in self._ledger.results if result.state is not TrialState.INTERRUPTED]
-        last = max((place for place, result in enumerate(ended) if result.origin is Origin.BASELINE), default=-1)
-        return len(ended) - 1 - last >= every
+        known = self._corrections
+        return known is not None and is_due(self._spec.budget, known.raw, known.standing)
 
     def _require_launchable_baseline(self) -> None:
         baseline = self._spec.baseline

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from autotune.domain.engine import Engine
+from autotune.domain.finding import Effect, Finding
 from autotune.domain.measurement import Measurement, RequestRecord
 from autotune.domain.trial import Blame, Failure, FailureReason, TrialState
 from autotune.errors import (
@@ -18,9 +20,7 @@ from autotune.errors import (
     TrialError,
     WrongServer,
 )
-
-_MAX_FAILED_SHARE = 0.05
-"""More failed requests than this and the level's throughput is that of another workload."""
+from autotune.scoring.guarding.guards import GUARDS, reason_of
 
 _REASONS: tuple[tuple[type[TrialError], FailureReason], ...] = (
     (WrongServer, FailureReason.WRONG_SERVER),
@@ -42,11 +42,27 @@ class RequestsFailed(TrialError):
         self.evidence = evidence
 
 
+class LevelVoid(TrialError):
+    """`found`: the guard's finding."""
+
+    def __init__(self, found: Finding) -> None:
+        where = "" if found.level is None else f"at concurrency {found.level}: "
+        super().__init__(f"{where}{found.text}", hint=f"guard {found.guard}: {GUARDS[found.guard].why}")
+        self.found = found
+
+
+def refuse_void(findings: Iterable[Finding]) -> None:
+    """Raises LevelVoid for the first finding that voids."""
+    for found in findings:
+        if found.effect is Effect.VOID:
+            raise LevelVoid(found)
+
+
 def refuse_failed_requests(measurement: Measurement, records: tuple[RequestRecord, ...]) -> None:
     """Raises RequestsFailed where more than 1 request in 20 of a level failed, or none was answered."""
     errors = [record.error for record in records if record.error is not None]
     total = measurement.requests_total
-    if errors and (not total or (total - measurement.requests_ok) > _MAX_FAILED_SHARE * total):
+    if errors and (not total or (total - measurement.requests_ok) > GUARDS["failed_requests"].threshold * total):
         raise RequestsFailed(
             f"at concurrency {measurement.concurrency}, {len(errors)} of {len(records)} requests failed",
             evidence=errors[0],
@@ -78,6 +94,8 @@ def explain(error: TrialError, engine: Engine, scene: Scene) -> Failure:
         if not log.strip() and isinstance(error, ServerDied) and status is None:  # it never ran
             return Failure(FailureReason.DIED_STARTING, error.message, error.message, error.hint, status)
         return engine.diagnose(status, log, ready=scene.ready, killed_by_kernel=scene.killed_by_kernel)
+    if isinstance(error, LevelVoid):
+        return Failure(reason_of(error.found), error.message, "", error.hint)
     if isinstance(error, RequestsFailed):
         return Failure(FailureReason.REQUESTS_FAILED, error.message, error.evidence)
     if isinstance(error, ServerStuck | NoTokens):

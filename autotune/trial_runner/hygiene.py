@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from autotune.domain.finding import ServerWindow
 from autotune.domain.measurement import DeviceWindow, LevelRun, Measurement
 from autotune.domain.study import StudySpec
+from autotune.domain.trial import TrialRequest
 from autotune.domain.workload import LevelPlan, MeasurementPlan, PromptSource
 from autotune.launch import Sampler
 
@@ -27,11 +29,19 @@ CAPPED_SHARE, UNCAPPED_SHARE = 0.5, 0.1
 
 @dataclass(frozen=True)
 class WatchedLevel:
-    """One passage of a level. `disturbed`: what speaks against its window; empty if nothing does."""
+    """One passage of a level. `disturbed`: what speaks against its window; empty if nothing does. `spoiled`: the part
+    of it that guards found beside the GPUs. `server`, `others`: see scoring.Evidence."""
 
     run: LevelRun
     measurement: Measurement
     disturbed: tuple[str, ...] = ()
+    spoiled: tuple[str, ...] = ()
+    server: ServerWindow | None = None
+    others: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def on_the_gpus(self) -> tuple[str, ...]:
+        return tuple(reason for reason in self.disturbed if reason not in self.spoiled)
 
 
 def watched(
@@ -105,9 +115,13 @@ def _throughput(level: WatchedLevel) -> str:
     return "no throughput" if seen is None else f"{seen.value:.4g} tok/s"
 
 
-def promised_prompts(spec: StudySpec, trial: int) -> int:
-    """What the trials after this one need, as far as the budget says how many there are."""
-    return max(0, (spec.budget.trials or 0) - trial - 1) * spec.plan().prompts
+def promised_prompts(spec: StudySpec, request: TrialRequest) -> int:
+    """What the trials after this one need, as far as the budget says how many there are. A confirmation has prompts of
+    its own, of which every run that is left at most needs its part."""
+    plan = request.replicate
+    if plan is not None:
+        return (plan.rounds - plan.round + 1) * (len(plan.finalists) + 1) * spec.plan().prompts
+    return max(0, (spec.budget.trials or 0) - request.number - 1) * spec.plan().prompts
 
 
 def why_no_repeat(

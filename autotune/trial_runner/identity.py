@@ -17,9 +17,10 @@ class KnownServers:
             self.add(result)
 
     def add(self, result: TrialResult) -> None:
-        """Only what was measured itself is kept: not a duplicate, not what failed or has no score."""
+        """Only what the search measured itself is kept: not a duplicate, not what failed or has no score, and not a
+        confirmation's run, whose prompts are others."""
         measured = result.state is TrialState.COMPLETE and result.score is not None and result.duplicate_of is None
-        if measured and result.resolved_identity is not None:
+        if measured and result.origin is not Origin.CONFIRMATION and result.resolved_identity is not None:
             self._measured.setdefault(result.resolved_identity, []).append(result)
 
     def original(
@@ -27,10 +28,10 @@ class KnownServers:
     ) -> TrialResult | None:
         """The earliest trial whose figures hold for this server too; None where it is to be measured.
 
-        The baseline, and a configuration that ran before, are measured again on purpose. A trial of another plan's
-        levels, or of a simulated node beside a real one, lends nothing.
+        The baseline, a finalist, and a configuration that ran before, are measured again on purpose. A trial of another
+        plan's levels, or of a simulated node beside a real one, lends nothing.
         """
-        if identity is None or request.origin is Origin.BASELINE:
+        if identity is None or request.origin in (Origin.BASELINE, Origin.CONFIRMATION):
             return None
         earlier = self._measured.get(identity, [])
         if any(result.configuration == request.configuration for result in earlier):

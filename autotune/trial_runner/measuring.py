@@ -3,36 +3,57 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from autotune.domain.trial import TrialRequest
+from autotune.domain.measurement import Measurement
+from autotune.domain.trial import Origin, TrialRequest
 from autotune.domain.workload import LevelPlan
 from autotune.launch import Server
 from autotune.load import Clock, run_level
-from autotune.scoring import acceptance_alarms, measure
+from autotune.scoring import Evidence, guarded, measure, with_goodput
+from autotune.scoring.guarding.guards import by_circumstance
 from autotune.trial_runner import hygiene
-from autotune.trial_runner.failures import refuse_failed_requests
+from autotune.trial_runner.ending import ordered, with_rule
+from autotune.trial_runner.failures import refuse_failed_requests, refuse_void
 from autotune.trial_runner.hygiene import WatchedLevel
 from autotune.trial_runner.site import HOST, Attempt, TrialSite
+from autotune.trial_runner.watching import PassageWatch
 
 
 class LevelMeasurer:
     """Measures every level of the study's plan; what it finds goes into `attempt` at once, so that a failure at a
     later level keeps the earlier ones."""
 
-    def __init__(self, site: TrialSite, server: Server, port: int, request: TrialRequest, attempt: Attempt) -> None:
+    def __init__(
+        self,
+        site: TrialSite,
+        server: Server,
+        port: int,
+        request: TrialRequest,
+        attempt: Attempt,
+        baseline: Sequence[Measurement] = (),
+    ) -> None:
+        """`baseline`: its measurements; empty while there are none."""
         self._site, self._server, self._port = site, server, port
+        self._baseline = {measurement.concurrency: measurement for measurement in baseline}
         self._request, self._attempt = request, attempt
-        self._plan = site.spec.plan()
+        self._plan = ordered(site.spec.plan(), request.screen)
+        held_out = site.held_out if request.origin is Origin.CONFIRMATION else None
+        self._prompts, self._is_held_out = held_out or site.prompts, held_out is not None
         self._rate = site.engine.clock_rate(site.spec.engine)
 
     def run(self) -> None:
-        """Raises TrialError where the server dies, gets stuck, or too many requests fail."""
+        """Raises TrialError where the server dies or gets stuck, or a guard voids a level that the score needs."""
+        attempt, screen = self._attempt, self._request.screen
         for level in self._plan.levels:
             self._site.on_phase(f"C={level.concurrency}")
             self._level(level)
+            attempt.bound = None if screen is None else screen.bound(attempt.measurements)
+            if attempt.bound is not None:
+                attempt.note(str(attempt.bound))
+                return
 
     def _level(self, level: LevelPlan) -> None:
         attempt, folder, trial = self._attempt, self._site.folder, self._request.number
@@ -43,21 +64,27 @@ class LevelMeasurer:
             refuse_failed_requests(seen.measurement, seen.run.records)
             seen = self._again(level, seen)
             folder.write_records(trial, seen.run)
-        measurement = replace(seen.measurement, remarks=(*seen.measurement.remarks, *self._findings(level, seen)))
-        attempt.measurements[-1] = measurement
+        measurement = with_goodput(seen.measurement, seen.run, self._site.spec.slo.of_a_request(level.concurrency))
+        evidence = replace(self._evidence(seen), measurement=measurement, disturbed=seen.on_the_gpus)
+        attempt.measurements[-1] = measurement = guarded(evidence)
         refuse_failed_requests(measurement, seen.run.records)
+        if self._site.spec.workload.concurrency.get(level.concurrency, 1.0) > 0:
+            refuse_void(measurement.findings)
 
-    def _findings(self, level: LevelPlan, seen: WatchedLevel) -> list[str]:
-        """Remarks that need to know the server or the client beside the records."""
+    def _evidence(self, seen: WatchedLevel) -> Evidence:
         engine, resolved = self._site.engine, self._attempt.resolved
-        cap = engine.request_cap(resolved) if resolved is not None else None
-        speculation = engine.speculation(resolved) if resolved is not None else None
-        found = []
-        if cap is not None and cap < level.concurrency:
-            found.append(f"the server runs {cap} requests at once: the other {level.concurrency - cap} wait in line")
-        found += acceptance_alarms(seen.run, speculation)
-        own = self._site.client_remark(seen.run)
-        return [*found, own] if own else found
+        return Evidence(
+            run=seen.run,
+            measurement=seen.measurement,
+            ignore_eos=self._plan.ignore_eos,
+            server=seen.server,
+            request_cap=engine.request_cap(resolved) if resolved is not None else None,
+            graph_ceiling=engine.graph_ceiling(resolved) if resolved is not None else None,
+            speculation=engine.speculation(resolved) if resolved is not None else None,
+            baseline=self._baseline.get(seen.run.concurrency),
+            others=seen.others,
+            client=self._site.client_finding(seen.run),
+        )
 
     def _again(self, level: LevelPlan, first: WatchedLevel) -> WatchedLevel:
         """A disturbed level, measured once more if that can be; what stands of the two."""
@@ -65,8 +92,8 @@ class LevelMeasurer:
         why_not = hygiene.why_no_repeat(
             self._plan,
             level,
-            self._site.prompts,
-            promised=hygiene.promised_prompts(spec, self._request.number),
+            self._prompts,
+            promised=hygiene.promised_prompts(spec, self._request),
             hopeless=attempt.repeats_hopeless,
         )
         if why_not:
@@ -78,10 +105,20 @@ class LevelMeasurer:
         return hygiene.settled(first, second)
 
     def _pass(self, level: LevelPlan) -> WatchedLevel:
-        """One level, once, with an eye on the GPUs."""
-        folder, prompts, attempt = self._site.folder, self._site.prompts, self._attempt
-        folder.note_prompts(prompts.position + level.prompts)  # before: a killed study repeats none
+        """One level, once, with an eye on the GPUs, the server and the node."""
+        folder, prompts, attempt = self._site.folder, self._prompts, self._attempt
+        level = with_rule(
+            self._plan,
+            level,
+            prompts,
+            precision=self._site.spec.workload.precision,
+            promised=hygiene.promised_prompts(self._site.spec, self._request),
+        )
+        folder.note_prompts(  # before: a killed study repeats none
+            prompts.position + level.most_prompts, held_out=self._is_held_out
+        )
         sampler = attempt.gpus.sampler() if attempt.gpus is not None else None
+        watch = PassageWatch(self._server)
         with sampler or nullcontext():
             began_s = time.monotonic()
             run = run_level(
@@ -91,17 +128,16 @@ class LevelMeasurer:
                 plan=self._plan,
                 level=level,
                 prompts=prompts,
-                clock=Clock(rate=self._rate, alive=_death_of(self._server)),
+                clock=Clock(rate=self._rate, alive=watch.alive),
             )
-        folder.note_prompts(prompts.position)
+        watch.finish()
+        folder.note_prompts(prompts.position, held_out=self._is_held_out)
         if sampler is not None and sampler.problem:
             attempt.note(f"the trial's GPUs were not watched all the time: {sampler.problem}")
-        return hygiene.watched(run, measure(run), sampler, began_s=began_s, rate=self._rate)
-
-
-def _death_of(server: Server) -> Callable[[], str | None]:
-    def ended() -> str | None:
-        status = server.exit_status()
-        return None if status is None else f"the server ended with status {status} under load"
-
-    return ended
+        seen = replace(
+            hygiene.watched(run, measure(run), sampler, began_s=began_s, rate=self._rate),
+            server=watch.server_window(self._site.engine, run, began_s=began_s, rate=self._rate),
+            others=watch.others,
+        )
+        spoiled = tuple(found.text for found in guarded(self._evidence(seen)).findings if by_circumstance(found))
+        return replace(seen, disturbed=(*seen.disturbed, *spoiled), spoiled=spoiled)

@@ -22,7 +22,7 @@ from autotune.domain.trial import (
     TrialResult,
     TrialState,
 )
-from autotune.errors import TrialError
+from autotune.errors import TrialError, WrongServer
 from autotune.launch import (
     Control,
     GpuChoice,
@@ -35,12 +35,13 @@ from autotune.launch import (
     short_tmpdir,
     start,
 )
-from autotune.scoring import score
-from autotune.trial_runner.failures import Scene, asks_for_health, explain, state_after
+from autotune.scoring import judge, score
+from autotune.trial_runner.failures import Scene, asks_for_health, explain, refuse_void, state_after
 from autotune.trial_runner.identity import KnownServers, duplicate_remark
 from autotune.trial_runner.measuring import LevelMeasurer
 from autotune.trial_runner.proof import Prover
 from autotune.trial_runner.site import HOST, Attempt, TrialSite
+from autotune.trial_runner.text_check import TextCheck
 
 HTTP_OK = 200
 MAX_ATTEMPTS = 2
@@ -59,6 +60,7 @@ class TrialRunner:
         self._known = KnownServers(history)
         self._prover = Prover(site.spec, site.engine, site.folder.path, site.ask_allreduce)
         self._rate = site.engine.clock_rate(site.spec.engine)
+        self._texts = TextCheck(site, history)
 
     def evaluate(self, request: TrialRequest) -> TrialResult:
         """Never raises for what a trial can do wrong. Ctrl-C ends the server and gives an INTERRUPTED result."""
@@ -109,7 +111,8 @@ class TrialRunner:
                     attempt.gpus.serving(lambda: [pid for pid, _name in server.descendants()])
                 self._read_back(control, request.number, number, attempt)
                 if not self._is_known(request, attempt):
-                    LevelMeasurer(self._site, server, place.port, request, attempt).run()
+                    LevelMeasurer(self._site, server, place.port, request, attempt, self._baseline).run()
+                    self._check_server(request, attempt, place.port, server, control)
             except TrialError as error:
                 attempt.failure = explain(error, engine, self._scene(error, server, control, attempt))
             self._site.on_phase("stopping")
@@ -119,6 +122,22 @@ class TrialRunner:
         if report.killed and attempt.failure is None:
             attempt.remarks.append(
                 f"had to be killed: it did not stop within {spec.limits.stop_grace_s:g} s of SIGTERM"
+            )
+
+    def _check_server(
+        self, request: TrialRequest, attempt: Attempt, port: int, server: Server, control: Control
+    ) -> None:
+        """Once its levels are measured: whether the answers were the target's, and this launch's. Raises LevelVoid,
+        WrongServer."""
+        self._texts.run(request, attempt, port, lambda: _death_of(server))
+        refuse_void(attempt.findings)
+        engine = self._site.engine
+        reply = control.get(engine.endpoints.identity)
+        names = engine.served_names(reply.text) if reply.status == HTTP_OK else ()
+        if names and attempt.served_name not in names:
+            raise WrongServer(
+                f"after the last level the port answers as {', '.join(names)} and not as {attempt.served_name}",
+                hint="another server took the port: none of this trial's figures can be trusted",
             )
 
     def _communicates(self, asked: LaunchCommand, attempt: Attempt) -> bool:
@@ -202,10 +221,11 @@ class TrialRunner:
         elif attempt.failure is not None:
             state = state_after(failures)
         else:
-            state = TrialState.COMPLETE
+            state = TrialState.COMPLETE if attempt.bound is None else TrialState.PRUNED
         spec = self._site.spec
         original = attempt.original if state is TrialState.COMPLETE else None
-        measurements = tuple(attempt.measurements) if original is None else original.measurements
+        own = sorted(attempt.measurements, key=lambda measurement: measurement.concurrency)
+        measurements = tuple(own) if original is None else original.measurements
         is_baseline = request.origin is Origin.BASELINE and state is TrialState.COMPLETE
         if is_baseline and not self._baseline:
             self._baseline = measurements
@@ -214,6 +234,7 @@ class TrialRunner:
             if state is TrialState.COMPLETE
             else None
         )
+        checks = judge(measurements, spec.slo, spec.workload.levels) if state is TrialState.COMPLETE else ()
         earlier = [f"attempt {n}: {f.reason.word}: {f.evidence or f.message}" for n, f in enumerate(failures, 1)]
         return TrialResult(
             number=request.number,
@@ -236,6 +257,10 @@ class TrialRunner:
             duplicate_of=None if original is None else original.number,
             proof=attempt.proof,
             pretences=() if attempt.command is None else self._site.engine.pretences(attempt.command),
+            slo=checks,
+            replicate=request.replicate,
+            findings=tuple(attempt.findings),
+            bound=attempt.bound if state is TrialState.PRUNED else None,
         )
 
     def _provenance(self, request: TrialRequest) -> Provenance:
@@ -254,3 +279,8 @@ def _settled_status(server: Server) -> int | None:
     while (status := server.exit_status()) is None and time.monotonic() < deadline:
         time.sleep(0.05)
     return status
+
+
+def _death_of(server: Server) -> str | None:
+    status = server.exit_status()
+    return None if status is None else f"the server ended with status {status} while its text was compared"

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from autotune.domain.engine import Engine
+from autotune.domain.finding import Finding
 from autotune.domain.measurement import LevelRun, Measurement
+from autotune.domain.pruning import Bound
 from autotune.domain.serving import Serving
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import Difference, Failure, LaunchCommand, Provenance, ResolvedArguments, TrialResult
@@ -33,7 +35,8 @@ class TrialSite:
     on_phase: Callable[[str], None] = lambda _phase: None
     gpu_watch: Callable[[GpuChoice, Callable[[str], None]], GpuWatch] = GpuWatch
     ask_allreduce: Callable[[AllReduceProbe], AllReduceAnswer] = time_allreduce
-    client_remark: Callable[[LevelRun], str | None] = lambda _run: None  # what the client's own test has against it
+    client_finding: Callable[[LevelRun], Finding | None] = lambda _run: None  # what its own test says
+    held_out: PromptSource | None = None  # for the runs of a confirmation: prompts that no other trial gets
 
     @property
     def engine(self) -> Engine:
@@ -51,12 +54,14 @@ class Attempt:
     differences: tuple[Difference, ...] = ()
     measurements: list[Measurement] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)  # of the trial as a whole
     failure: Failure | None = None
     interrupted: bool = False
     gpus: GpuWatch | None = None  # None where the server takes no GPU of the node
     repeats_hopeless: bool = False
     identity: str | None = None  # of what the server runs with
     original: TrialResult | None = None  # the trial that measured this very server before
+    bound: Bound | None = None  # why the levels that are missing were not measured
     proof: Mapping[str, str] = field(default_factory=dict)
 
     def note(self, remark: str) -> None:

@@ -26,10 +26,13 @@ from autotune.study import run_study
 from autotune.study.ledger import Ledger
 from autotune.study.moves import Rules, change, levels
 from autotune.study.optuna_space import OptunaSpace
+from benchmarks.search.limits import guided_pass, oracle
 from benchmarks.search.replay import Node, Run, Truth, summarise
 from benchmarks.search.tables import Table
 
 OWN = STRATEGIES
+SETTLING = "+stop"
+"""Appended to the name of one of this project's: it ends by itself where nothing is left to find."""
 Strategy = Callable[[Table, int, "Session"], None]
 
 
@@ -69,7 +72,7 @@ class Session:
 def run(table: Table, truth: Truth, strategy: str, seed: int, trials: int) -> Run:
     session = Session(table, seed, trials)
     try:
-        if strategy in OWN:
+        if strategy.removesuffix(SETTLING) in OWN:
             _own(table, seed, session, strategy)
         else:
             session.run(table.spec.baseline)
@@ -81,7 +84,8 @@ def run(table: Table, truth: Truth, strategy: str, seed: int, trials: int) -> Ru
 
 
 def _own(table: Table, seed: int, session: Session, strategy: str) -> None:
-    spec = replace(table.spec, strategy=strategy, seed=seed, budget=Budget(trials=session.trials))
+    budget = Budget(trials=session.trials, stop_when_settled=strategy.endswith(SETTLING))
+    spec = replace(table.spec, strategy=strategy.removesuffix(SETTLING), seed=seed, budget=budget)
     with tempfile.TemporaryDirectory(dir=_memory_folder()) as folder:
         run_study(
             spec,
@@ -197,8 +201,12 @@ OTHERS: dict[str, Strategy] = {
     "stages": stages,
     "tiers": tiers,
     "tpe_shipped": tpe_shipped,
+    "oracle": oracle,
+    "guided_pass": guided_pass,
 }
-ALL = (*OTHERS, *OWN)
+STOPPING = tuple(name + SETTLING for name in ("greedy_tpe", "greybox", "greedy_greybox"))
+ALL = (*OTHERS, *OWN, *STOPPING)
+LIMITS = ("oracle", "guided_pass")
 
 
 def _legal(table: Table, session: Session) -> Iterator[Configuration]:

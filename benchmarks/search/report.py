@@ -16,23 +16,27 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 380, 60, 46, 34, 170
 LEAST_REGRET = 0.002
 
 
-def markdown(rows: Sequence[Row], calculated: tuple[float, float, float]) -> str:
-    """The best first. `calculated` are the quartiles of random search."""
+def markdown(rows: Sequence[Row], calculated: tuple[float, float, float], limits: Sequence[str] = ()) -> str:
+    """The best first. `calculated` are the quartiles of random search; `limits`: rows that know the answer, the first
+    of which is what the others are compared with."""
+    least = next((row.reached[1] for row in rows if limits and row.strategy == limits[0]), None)
     lines = [
-        "| strategy | seeds | min to 2 %: median (quartiles) | x random | runs that got there "
+        "| strategy | seeds | min to 2 %: median (quartiles) | x random | x oracle | runs that got there "
         + "".join(f"| regret at {minutes:.0f} min " for minutes in AT_MINUTES)
         + "| invalid | duplicates | crashed | ms |",
-        "|---|---|---|---|---|" + "---|" * len(AT_MINUTES) + "---|---|---|---|",
+        "|---|---|---|---|---|---|" + "---|" * len(AT_MINUTES) + "---|---|---|---|",
     ]
     median = calculated[1]
     quartiles = f"{calculated[1]:.0f} ({calculated[0]:.0f}–{calculated[2]:.0f})"
-    lines.append(f"| *random, calculated* | | {quartiles} | 1 | |" + " |" * len(AT_MINUTES) + " 0 | 0 | | |")
+    lines.append(f"| *random, calculated* | | {quartiles} | 1 | | |" + " |" * len(AT_MINUTES) + " 0 | 0 | | |")
     for row in sorted(rows, key=lambda row: (row.reached[1] or math.inf, row.regrets)):
         low, middle, high = ("never" if value is None else f"{value:.0f}" for value in row.reached)
         ratio = "–" if row.reached[1] is None else f"{row.reached[1] / median:.2f}"
+        above = "–" if row.reached[1] is None or not least else f"{row.reached[1] / least:.1f}"
+        name = f"*{row.strategy}*" if row.strategy in limits else row.strategy
         regrets = "".join(f" {100 * regret:.1f} % |" for regret in row.regrets)
         lines.append(
-            f"| {row.strategy} | {row.seeds} | {middle} ({low}–{high}) | {ratio} | {100 * row.share:.0f} % |{regrets}"
+            f"| {name} | {row.seeds} | {middle} ({low}–{high}) | {ratio} | {above} | {100 * row.share:.0f} % |{regrets}"
             f" {row.invalid:.1f} | {row.duplicates:.1f} | {row.crashed:.1f} | {row.suggest_ms:.0f} |"
         )
     return "\n".join(lines)

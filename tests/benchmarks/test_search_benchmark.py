@@ -14,7 +14,7 @@ from autotune.simulated_node.latency import StepModel
 from autotune.simulated_node.nodes import ONE_CARD_8B, RTX_PRO_6000_X8
 from autotune.simulated_node.resolution import resolve
 from autotune.simulated_node.truth import closed_loop_throughput
-from benchmarks.search import contestants, recorded, replay, report, results, tables
+from benchmarks.search import contestants, recorded, replay, report, results, stopping, tables
 from benchmarks.search.replay import Node, Run, Truth
 from benchmarks.search.steps import count_steps
 
@@ -115,7 +115,7 @@ def test_launching_one_server_twice_is_counted_as_a_duplicate(table: tables.Tabl
 def test_every_strategy_runs_to_its_budget_or_its_end(table: tables.Table, truth: Truth, strategy: str) -> None:
     run = contestants.run(table, truth, strategy, seed=1, trials=9)
     assert 1 <= len(run.path) <= 9
-    if strategy in contestants.OWN:
+    if strategy.removesuffix(contestants.SETTLING) in contestants.OWN:
         assert (run.invalid, run.duplicates) == (0, 0)
 
 
@@ -140,7 +140,7 @@ def test_quartiles_count_a_run_that_never_got_there_as_the_latest() -> None:
 def test_the_report_names_every_strategy_and_the_plot_draws_a_line_for_each() -> None:
     run = Run(((10.0, 0.3), (20.0, 0.01)), 0, 0, 0, 1.0)
     text = report.markdown([results.row("mine", [run], report.AT_MINUTES)], (50.0, 100.0, 200.0))
-    assert "| mine | 1 | 20 (20–20) | 0.20 | 100 % |" in text
+    assert "| mine | 1 | 20 (20–20) | 0.20 | – | 100 % |" in text
     assert report.svg("t", {"a": [run], "b": [run]}, 60.0).count("<polyline") == 2
 
 
@@ -158,3 +158,25 @@ def test_a_recorded_study_becomes_a_table_whose_holes_are_closed_to_every_strate
     run = contestants.run(kept, Truth(kept), "greedy_tpe", seed=0, trials=60)
     assert (run.invalid, run.duplicates) == (0, 0)
     assert len(run.path) <= len(asked)
+
+
+def test_even_who_knows_the_answer_needs_two_trials_and_one_change_at_a_time_needs_more(
+    table: tables.Table, truth: Truth
+) -> None:
+    oracle = contestants.run(table, truth, "oracle", seed=0, trials=60)
+    guided = contestants.run(table, truth, "guided_pass", seed=0, trials=60)
+    assert oracle.reached == oracle.path[1][0]
+    assert guided.reached is not None
+    assert guided.reached > oracle.reached
+    assert guided.path[-1][1] < replay.WITHIN
+    assert (guided.invalid, guided.duplicates) == (0, 0)
+
+
+def test_a_run_that_ended_by_itself_is_set_beside_the_one_that_went_on() -> None:
+    full = Run(((10.0, 0.3), (20.0, 0.01), (30.0, 0.01), (40.0, 0.0)), 0, 0, 0, 1.0)
+    early = replace(full, path=full.path[:1])
+    good = replace(full, path=full.path[:2])
+    done = {results.Key("t", "greybox", seed, 9): full for seed in range(2)}
+    done |= {results.Key("t", "greybox+stop", seed, 9): run for seed, run in enumerate((early, good))}
+    assert "| greybox+stop | 2 | 2 | 62 % | 1 | 0 | 15.50 % |" in stopping.markdown("t", 9, done)
+    assert stopping.markdown("other", 9, done) == ""

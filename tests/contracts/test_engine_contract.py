@@ -215,3 +215,14 @@ def test_a_huge_log_is_diagnosed_from_its_ends(engine: Engine) -> None:
     failure = engine.diagnose(-9, engine.endpoints.ready_line + "\n" + traffic + died, ready=True)
     assert failure.reason.word == "out_of_memory_serving"
     assert len(failure.evidence) < 2000
+
+
+@pytest.mark.parametrize("log", ["", "noise", "Decode batch", "\x00\xff" * 5000, "Decode batch, " * 10_000 + "\n"])
+def test_a_log_that_says_nothing_of_decode_steps_is_no_window_of_the_server(engine: Engine, log: str) -> None:
+    assert engine.server_window(log) is None
+
+
+def test_a_server_that_does_not_say_how_far_its_graphs_reach_has_no_ceiling(engine: Engine) -> None:
+    resolved = engine.resolved('{"model_path": "m", "max_running_requests": 32}')
+    assert resolved is not None
+    assert engine.graph_ceiling(resolved) is None

@@ -13,6 +13,7 @@ import typer
 import autotune
 from autotune.cli.main import app
 from autotune.domain.trial import FailureReason
+from autotune.scoring.guarding.guards import GUARDS, Guard
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -34,6 +35,20 @@ def test_every_verb_and_every_option_is_documented() -> None:
 def test_every_failure_reason_is_documented_with_whose_fault_it_is(reason: FailureReason) -> None:
     text = (ROOT / "docs" / "failures.md").read_text()
     assert f"| `{reason.word}` | {reason.blame.value} |" in text
+
+
+@pytest.mark.parametrize("guard", GUARDS.values(), ids=lambda guard: guard.name)
+def test_every_guard_is_documented_with_its_effect_its_rule_and_what_provokes_it(guard: Guard) -> None:
+    text = (ROOT / "docs" / "guards.md").read_text()
+    effect = guard.effect.value + (f": `{guard.reason.word}`" if guard.reason is not None else "")
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| `{guard.name}` |")]
+    assert row.startswith(f"| `{guard.name}` | {effect} | {guard.rule} | {guard.why} | ")
+    assert len(row.rstrip(" |").split(" | ")) == 5
+
+
+def test_the_page_on_guards_has_no_guard_that_the_program_has_not() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (?:void|alarm|mark)\b", (ROOT / "docs" / "guards.md").read_text(), re.MULTILINE)
+    assert rows == list(GUARDS)
 
 
 def test_the_table_of_modules_is_what_the_modules_say_of_themselves() -> None:

@@ -54,6 +54,13 @@ def test_a_server_is_ready_when_log_health_and_name_agree(serve: Serve, control:
     assert '"GET /health HTTP/1.1" 503' in server.log()
 
 
+def test_a_log_that_speaks_of_a_taken_port_does_not_end_a_start(serve: Serve, control: Control, port: int) -> None:
+    told = "print('[Errno 98] address already in use: error while attempting to bind', flush=True)\n"
+    server = serve(told + HONEST, str(port), "trial-1", "0.2")
+    await_ready(server, control, readiness(), silence_s=10, start_s=20)
+    assert "[Errno 98]" in server.log()
+
+
 def test_seconds_are_the_nodes_own(serve: Serve, control: Control, port: int) -> None:
     server = serve(HONEST, str(port), "trial-1", "0.2")
     seconds = await_ready(server, control, readiness(), silence_s=600, start_s=3600, clock_rate=100.0)

@@ -64,14 +64,34 @@ class ReferenceServer:
         self.served: list[Sent] = []
         self.open_connections = 0
         self._server: asyncio.Server | None = None
+        self._talks: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
     async def start(self) -> int:
-        self._server = await asyncio.start_server(self._talk, "127.0.0.1", 0, backlog=1024)
+        self._server = await asyncio.start_server(self._begin, "127.0.0.1", 0, backlog=1024)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        """Returns when every socket is closed.
+
+        asyncio loses a connection that it has accepted but not yet handed to a server when that server closes: the
+        transport's set-up fails in Server._attach, and nobody closes its socket. So first nothing more is accepted,
+        then what has been accepted gets its turn, and then the server closes.
+        """
+        if self._server is None:
+            return
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        await asyncio.sleep(0)
+        self._server.close()
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task(), *self._talks.values()}))  # the accepting
+        for writer, talk in self._talks.items():
+            talk.cancel()  # before its first step too: then its own `finally` never runs
+            writer.transport.abort()
+        await asyncio.gather(*self._talks.values(), return_exceptions=True)
+        await asyncio.gather(*(writer.wait_closed() for writer in self._talks), return_exceptions=True)
+
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._talks[writer] = asyncio.get_running_loop().create_task(self._talk(reader, writer))
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open_connections += 1
@@ -157,7 +177,7 @@ class ServerThread:
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.server = ReferenceServer(behaviour)
-        self._loop: Any = asyncio.new_event_loop()
+        self._loop = asyncio.SelectorEventLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.port = 0
 
@@ -167,27 +187,10 @@ class ServerThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._call(self._wind_down())
+        self._call(self.server.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    async def _wind_down(self) -> None:
-        await self.server.stop()
-        await _turns()  # a task that is cancelled before its first step never closes the socket it was given
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await _turns()
-        for transport in [*self._loop._transports.values()]:  # whatever no task of ours had taken into its care
-            transport.abort()
-        await _turns()  # a transport that was aborted closes its socket in a later turn
-
     def _call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=10)
-
-
-async def _turns(count: int = 20) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)

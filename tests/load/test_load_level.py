@@ -32,7 +32,8 @@ def truth(thread: ServerThread) -> dict[str, Sent]:
 
 def start_of_level(run: LevelRun, sent: dict[str, Sent]) -> float:
     """On the server's clock, but for the fraction of a millisecond that a request travels."""
-    return min(sent[record.prompt].received - record.sent_s for record in run.records)
+    # One that left just before the end may be cut off before the server has read it.
+    return min(sent[r.prompt].received - r.sent_s for r in run.records if r.prompt in sent)
 
 
 def free_port() -> int:
@@ -46,7 +47,7 @@ def test_every_chunk_is_counted_with_the_tokens_that_the_server_reported() -> No
         run = measure(thread.port, LevelPlan(6, 30))
         sent = truth(thread)
     finished = [record for record in run.records if record.ok]
-    assert len(finished) == 30 + 6
+    assert len(finished) >= 30 + 6  # more, where a slot was through with its first while another still connected
     for record in finished:
         assert record.chunk_tokens == tuple(count for _, count in sent[record.prompt].chunks)
         assert record.completion_tokens == record.requested_tokens == sent[record.prompt].tokens

@@ -111,7 +111,7 @@ def test_a_rate_that_is_too_high_ends_the_level_with_a_remark_and_its_requests_h
         return "silent" if busy["answered"] % 3 == 0 else None
 
     with ServerThread(Behaviour(chunk_delay_s=0.001, fault=one_in_three_is_never_answered)) as thread:
-        run = arrive(thread.port, level(rate=200.0, requests=2000, warmup=10))
+        run = arrive(thread.port, level(rate=200.0, requests=2000, warmup=10, room=2000))
     (remark,) = run.remarks
     assert remark.startswith("the rate is above what the server sustains: in flight grew from ")
     unfinished = [record for record in run.records if record.error == open_loop.UNFINISHED]

@@ -72,11 +72,35 @@ def test_a_draft_with_a_random_head_raises_the_alarm_and_fails_nothing(study: An
     assert drafted
     for trial in drafted:
         for measurement in trial["measurements"]:
-            assert any(remark.startswith("ALARM: accept length 1.0") for remark in measurement["remarks"])
+            alarms = [found for found in measurement["findings"] if found["effect"] == "alarm"]
+            assert [found["guard"] for found in alarms] == ["nothing_accepted"]
+            assert alarms[0]["text"].startswith("accept length 1.0")
         assert f"ALARM: trial {trial['number']}, levels 1 and 4: accept length 1.0" in stderr
     others = [t for t in trials(folder) if t["configuration"].get("speculative_algorithm") != "EAGLE3"]
-    assert not any("ALARM" in remark for t in others for m in t["measurements"] for remark in m["remarks"])
+    assert not any(found["effect"] == "alarm" for t in others for m in t["measurements"] for found in m["findings"])
     assert "**ALARM**: trial" in (folder / "runs" / "latest" / "report.md").read_text()
+
+
+def test_the_servers_own_log_is_read_for_every_level(study: Any) -> None:
+    """A CPU has no graphs: every sampled step runs without one, and no guard speaks of that."""
+    folder, _summary, _stderr = study
+    for trial in (t for t in trials(folder) if t["state"] == "complete" and t["duplicate_of"] is None):
+        for measurement in trial["measurements"]:
+            said = measurement["server"]
+            assert said["lines"] >= 10
+            assert said["eager_share"] == 1.0
+            assert 0.5 * measurement["concurrency"] < said["running"] <= measurement["concurrency"]
+            assert said["queued"] < 1
+            speculates = trial["configuration"]["speculative_algorithm"] is not None
+            assert (said["accept_length"] is not None) is speculates
+            guards = {found["guard"] for found in measurement["findings"]}
+            assert not guards & {"eager_steps", "graph_ceiling", "queue", "running", "acceptance_disagrees"}
+
+
+def test_no_right_server_is_taken_for_one_that_answers_something_else(study: Any) -> None:
+    folder, _summary, _stderr = study
+    assert all(t["findings"] == [] for t in trials(folder))
+    assert all(t["failure"]["reason"] != "wrong_answers" for t in trials(folder) if t["failure"] is not None)
 
 
 def test_nothing_is_left_running(study: Any) -> None:

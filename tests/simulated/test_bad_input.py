@@ -43,7 +43,7 @@ def test_a_model_folder_without_a_config_and_no_gpu(tmp_path: Path) -> None:
 
 def test_faults_of_the_space_file_come_all_at_once_with_their_lines(tmp_path: Path) -> None:
     text = SMALL_SPACE.replace("cuda_graph_max_bs: [32, 128]", "cuda_graph_max_bs: {low: 9, high: 2}").replace(
-        "budget: {trials: 5}", "budgets: {trials: 5}"
+        "budget: {trials: 5, confirm: off}", "budgets: {trials: 5, confirm: off}"
     )
     assert_refused(tmp_path, text, "small.yaml:14:", "small.yaml:22:", "budget")
 

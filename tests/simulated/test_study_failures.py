@@ -73,7 +73,7 @@ parameters:
   attention_backend: [flashinfer, fa3]
 workload: {prompts: coding, max_tokens: 32, min_requests: 8, concurrency: {4: 1}}
 objective: {metric: weighted_throughput}
-budget: {trials: 9}
+budget: {trials: 9, confirm: off}
 """
 
 

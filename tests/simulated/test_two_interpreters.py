@@ -19,7 +19,7 @@ parameters:
   stream_interval: [2, 4]
   cuda_graph_max_bs: {{values: [64, 128], when: 'engine_python == "{b}"'}}
 workload: {{prompts: coding, max_tokens: 32, min_requests: 8, concurrency: {{1: 1, 4: 1}}}}
-budget: {{trials: 2}}
+budget: {{trials: 2, confirm: off}}
 known_good: [{{engine_python: {b}, cuda_graph_max_bs: 128, stream_interval: 2}}]
 """
 

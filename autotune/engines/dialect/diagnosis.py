@@ -82,7 +82,7 @@ def diagnose(
     case = _case(exit_status, log, ready=ready, killed_by_kernel=killed_by_kernel, alive=alive)
     steps: tuple[Callable[[_Case], Failure | None], ...] = (
         lambda c: _from_exceptions(c.log, c.primary),
-        lambda c: _from_lines(c.log, LINE_RULES),
+        lambda c: _from_lines(c.log, LINE_RULES, after=c.log.last_mark),
         lambda c: _from_sigkill(c) if c.killed_by_kernel else None,
         lambda c: _from_lines(c.log, ABORT_LINES),
         _from_watchdog,
@@ -146,10 +146,10 @@ def _further(rule: Rule, raised: Raised) -> str:
     return "\n" + raised.message.split("\n")[line].strip() if line else ""
 
 
-def _from_lines(log: LogText, rules: Sequence[Rule]) -> Failure | None:
+def _from_lines(log: LogText, rules: Sequence[Rule], *, after: int = -1) -> Failure | None:
     for rule in rules:
         for index, line in enumerate(log.lines):
-            if rule.pattern.search(line) and (phase := log.phase_at(index)) in rule.phases:
+            if index > after and rule.pattern.search(line) and (phase := log.phase_at(index)) in rule.phases:
                 return Failure(rule.reason, f"{rule.message} (while {phase.value})", line.strip(), rule.hint)
     return None
 

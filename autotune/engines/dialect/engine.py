@@ -7,10 +7,22 @@ from collections.abc import Mapping, Sequence
 
 from autotune.domain.configuration import Configuration, Value
 from autotune.domain.engine import Endpoints, LaunchSite, Wire
+from autotune.domain.finding import ServerWindow
 from autotune.domain.models import Misfit, ModelFiles, Speculation
 from autotune.domain.study import EngineSpec
 from autotune.domain.trial import Difference, EngineVersion, Failure, LaunchCommand, ResolvedArguments
-from autotune.engines.dialect import command, diagnosis, info, installed, models, nccl, placement, problems
+from autotune.engines.dialect import (
+    command,
+    decode_log,
+    diagnosis,
+    graphs,
+    info,
+    installed,
+    models,
+    nccl,
+    placement,
+    problems,
+)
 from autotune.engines.dialect.openai_wire import ChatWire, CompletionsWire
 from autotune.engines.dialect.translation import translation
 from autotune.engines.dialect.wire import ENDPOINTS, GenerateWire
@@ -103,6 +115,12 @@ class DialectEngine(abc.ABC):
 
     def request_cap(self, resolved: ResolvedArguments) -> int | None:
         return info.request_cap(resolved)
+
+    def graph_ceiling(self, resolved: ResolvedArguments) -> int | None:
+        return graphs.graph_ceiling(resolved)
+
+    def server_window(self, log: str) -> ServerWindow | None:
+        return decode_log.server_window(log)
 
     def speculation(self, resolved: ResolvedArguments) -> Speculation | None:
         return models.speculation(resolved)

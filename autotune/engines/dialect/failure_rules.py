@@ -50,13 +50,14 @@ LINE_RULES: tuple[Rule, ...] = (
         phases=BEFORE_WEIGHTS,
     ),
     Rule(
-        re.compile(r"error while attempting to bind|\[Errno 98\]|EADDRINUSE"),
+        re.compile(r"^(?!.*\b(?:re)?try(?:ing)?\b).*(?:error while attempting to bind|\[Errno 98\]|EADDRINUSE)"),
         FailureReason.PORT_TAKEN,
         "the port was taken while the server loaded",
         phases=STARTING,
     ),
 )
-"""Applied to lines outside tracebacks, each rule over the whole log before the next, where no exception decided."""
+"""Applied, where no exception decided, to the lines after the last mark of progress: what a server survived, and a port
+for which it takes another, are not what it ended by. Each rule goes over all of them before the next."""
 
 ABORT_LINES: tuple[Rule, ...] = (
     *(

@@ -7,11 +7,10 @@ vLLM know); a server that sends it only at the end gives no stamps of tokens, an
 from __future__ import annotations
 
 import abc
-import json
 from typing import Any
 
 from autotune.domain.engine import StreamEvent
-from autotune.engines.dialect.wire import bearer, count, error_text
+from autotune.engines.dialect.wire import bearer, count, encoded, opened
 
 
 class _OpenAIWire(abc.ABC):
@@ -33,7 +32,7 @@ class _OpenAIWire(abc.ABC):
 
     def body(self, prompt: str, max_tokens: int, *, temperature: float, ignore_eos: bool, rid: str) -> bytes:
         """JSON. `rid` must be unique among the requests that are running."""
-        return json.dumps(
+        return encoded(
             {
                 "model": self._model,
                 **self.asked(prompt),
@@ -43,22 +42,14 @@ class _OpenAIWire(abc.ABC):
                 "stream": True,
                 "stream_options": {"include_usage": True, "continuous_usage_stats": True},
                 "rid": rid,
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ).encode()
+            }
+        )
 
     def event(self, data: bytes) -> StreamEvent:
         """The last event has no choices, only `usage`. An error may come in the middle of a stream."""
-        if data.strip() == b"[DONE]":
-            return StreamEvent(done=True)
-        event = json.loads(data)
-        if not isinstance(event, dict):
-            raise ValueError(f"an event must be a JSON object, but got {data[:80]!r}")
-        if event.get("error") is not None:
-            return StreamEvent(error=error_text(event["error"]))
-        if event.get("object") == "error":
-            return StreamEvent(error=error_text(event))
+        event = opened(data)
+        if isinstance(event, StreamEvent):
+            return event
         usage = event.get("usage")
         counts = usage if isinstance(usage, dict) else {}
         choices = event.get("choices")

@@ -33,7 +33,7 @@ class GenerateWire:
 
     def body(self, prompt: str, max_tokens: int, *, temperature: float, ignore_eos: bool, rid: str) -> bytes:
         """JSON. `rid` must be unique among the requests that are running."""
-        return json.dumps(
+        return encoded(
             {
                 "text": prompt,
                 "sampling_params": {
@@ -43,20 +43,14 @@ class GenerateWire:
                 },
                 "stream": True,
                 "rid": rid,
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ).encode()
+            }
+        )
 
     def event(self, data: bytes) -> StreamEvent:
         """An error may come in the middle of a stream whose HTTP status was 200; so may an abort."""
-        if data.strip() == b"[DONE]":
-            return StreamEvent(done=True)
-        event = json.loads(data)
-        if not isinstance(event, dict):
-            raise ValueError(f"an event must be a JSON object, but got {data[:80]!r}")
-        if event.get("error") is not None:
-            return StreamEvent(error=error_text(event["error"]))
+        event = opened(data)
+        if isinstance(event, StreamEvent):
+            return event
         text = event.get("text")
         meta = event.get("meta_info")
         if not isinstance(meta, dict):
@@ -70,6 +64,23 @@ class GenerateWire:
             text=text if isinstance(text, str) else None,
             error=error,
         )
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """Compact JSON in UTF-8."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def opened(data: bytes) -> dict[str, Any] | StreamEvent:
+    """The object of an event; of `[DONE]` and of an error, what it says. Raises ValueError where it is no object."""
+    if data.strip() == b"[DONE]":
+        return StreamEvent(done=True)
+    event = json.loads(data)
+    if not isinstance(event, dict):
+        raise ValueError(f"an event must be a JSON object, but got {data[:80]!r}")
+    if event.get("error") is not None:
+        return StreamEvent(error=_error_text(event["error"]))
+    return StreamEvent(error=_error_text(event)) if event.get("object") == "error" else event
 
 
 def bearer(api_key: str | None) -> Mapping[str, str]:
@@ -91,7 +102,7 @@ def _finish(raw: object) -> tuple[str | None, str | None]:
     return reason, str(raw.get("message") or "aborted") if reason == "abort" else None
 
 
-def error_text(raw: object) -> str:
+def _error_text(raw: object) -> str:
     if isinstance(raw, dict):
         return str(raw.get("message") or json.dumps(raw))
     return str(raw)

@@ -65,6 +65,25 @@ def test_a_real_server_whose_port_was_taken(sample: Callable[[str], str]) -> Non
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-11-29 15:15:40] Port 31993 is already in use, trying port 31994\n",
+        "[2026-11-29 15:15:40] WARNING: [Errno 98] Address already in use, retrying on another port\n",
+        "[2026-11-29 15:15:40] bind: EADDRINUSE, will try 31994\n",
+    ],
+)
+def test_a_server_that_took_another_port_did_not_end_by_the_first(line: str) -> None:
+    assert starting(line).reason is FailureReason.DIED_STARTING
+    assert starting(BEGIN + END + line).reason is FailureReason.DIED_STARTING
+
+
+def test_a_taken_port_that_the_server_survived_is_not_what_it_ended_by() -> None:
+    taken = "[2026-11-29 15:15:40] [Errno 98] error while attempting to bind on address ('127.0.0.1', 31993)\n"
+    assert starting(taken + BEGIN + END).reason is FailureReason.DIED_STARTING
+    assert starting(BEGIN + END + taken).reason is FailureReason.PORT_TAKEN
+
+
+@pytest.mark.parametrize(
     "name",
     ["stopped_eagle3_0_5_15.log", "stopped_ngram_0_5_15.log", "stopped_plain_0_5_15.log", "stopped_cpu_0_5_23.log"],
 )

@@ -3,6 +3,7 @@ import json
 from builders import command, estimate, provenance, score, study_result, trial
 
 from autotune import exporters
+from autotune.domain.slo import SloCheck
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import Difference, LaunchCommand
 
@@ -31,6 +32,16 @@ def test_the_script_has_a_line_for_each_flag_and_ends_by_becoming_the_server() -
         "  --cuda-graph-bs 1 2 \\",
         "  --temperature -1",
     ]
+
+
+def test_the_heading_says_why_this_trial_and_what_it_breaks() -> None:
+    broken = SloCheck("ttft_p95_ms", 10, 500.0, 812.0, 0.624, 100, 700.0, 900.0)
+    result = of(command(), slo=(broken,))
+    text = exporters.render("shell", result, result.trials[0], note="highest throughput at level 10")
+    assert "# highest throughput at level 10" in text
+    assert "# breaks the SLO: ttft_p95_ms at level 10: 812 > 500" in text
+    notes = json.loads(exporters.render("json", result, result.trials[0]))["notes"]
+    assert notes[0] == "breaks the SLO: ttft_p95_ms at level 10: 812 > 500"
 
 
 def test_a_simulated_study_is_stamped_in_the_heading_with_its_clock_rate() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from autotune.domain.stopping import Look
 from autotune.load.generator import spread_tokens
 from autotune.load.window import Window
 
@@ -85,3 +86,80 @@ def test_warm_up_lengths_are_spread_evenly_and_never_nothing() -> None:
     assert [spread_tokens(512, (i + 1) / 4) for i in range(4)] == [128, 256, 384, 512]
     assert [spread_tokens(2, (i + 1) / 8) for i in range(8)] == [1, 1, 1, 1, 1, 2, 2, 2]
     assert spread_tokens(512, 1.0) == 512
+
+
+def looked_at(requests: int, **bounds: float) -> Window:
+    """One slot, warm, in flight, the window open at 1 second."""
+    most = int(bounds["most"]) if "most" in bounds else None
+    window = Window(1, requests, looks=True, most=most, seconds=bounds.get("seconds"))
+    window.sent(0.0)
+    window.ended(1.0)
+    window.slot_is_warm()
+    window.sent(1.0)
+    return window
+
+
+def serve(window: Window, *stamps: float) -> bool:
+    """Requests that end at the stamps, one after another; whether the window closed by the last."""
+    closed = False
+    for stamp in stamps:
+        closed = window.ended(stamp)
+        window.sent(stamp)
+    return closed
+
+
+def test_a_look_is_due_at_the_floor_and_closes_the_window_where_it_was_due() -> None:
+    window = looked_at(2)
+    assert not serve(window, 2.0, 3.0)
+    assert window.look_is_due
+    serve(window, 4.0)
+    assert window.settle(Look(enough=True), 3.0, None)
+    assert window.bounds == (1.0, 3.0)
+
+
+def test_the_next_look_is_due_after_half_as_many_requests_more() -> None:
+    window = looked_at(4)
+    serve(window, 2.0, 3.0, 4.0, 5.0)
+    window.look_is_due = False
+    assert not window.settle(Look(enough=False), 5.0, None)
+    serve(window, 6.0)
+    assert not window.look_is_due
+    serve(window, 7.0)
+    assert window.look_is_due
+
+
+def test_a_look_moves_the_opening_to_the_next_end_and_the_floor_is_due_again() -> None:
+    window = looked_at(4)
+    serve(window, 2.0, 3.0, 4.0, 5.0)
+    window.settle(Look(enough=False, opens_s=2.5), 5.0, 2.5)
+    assert window.opened == 3.0
+    assert window.opened_late == 2.0
+    assert not window.has_its_floor
+    serve(window, 6.0)
+    assert not window.look_is_due
+    serve(window, 7.0)
+    assert window.look_is_due
+    assert window.settle(Look(enough=True), 7.0, None)
+    assert window.bounds == (3.0, 7.0)
+
+
+def test_no_more_requests_than_the_floor_are_left_before_the_opening() -> None:
+    window = looked_at(2)
+    serve(window, 2.0, 3.0, 4.0, 5.0)
+    window.settle(Look(enough=False, opens_s=4.5), 5.0, 4.5)
+    assert window.opened == 3.0
+    assert not window.may_open_later
+
+
+def test_the_most_requests_close_the_window_whatever_looks_say() -> None:
+    window = looked_at(2, most=4)
+    assert serve(window, 2.0, 3.0, 4.0, 5.0)
+    assert window.bounds == (1.0, 5.0)
+    assert not window.settle(Look(enough=True), 3.0, None)
+
+
+def test_the_time_closes_the_window_at_the_next_end_even_below_the_floor() -> None:
+    window = looked_at(10, seconds=1.5)
+    assert not serve(window, 2.0)
+    assert serve(window, 3.0)
+    assert window.bounds == (1.0, 3.0)

@@ -7,9 +7,24 @@ import json
 from typing import Any
 
 import pytest
-from builders import command, configuration, eagle, failure, measurement, percentiles, provenance, score, trial
+from builders import (
+    command,
+    configuration,
+    eagle,
+    estimate,
+    failure,
+    measurement,
+    percentiles,
+    provenance,
+    score,
+    trial,
+)
 
+from autotune.domain.confirmation import Replicate
+from autotune.domain.finding import Effect, Finding, ServerWindow
 from autotune.domain.measurement import ClientHealth
+from autotune.domain.pruning import Bound
+from autotune.domain.slo import SloCheck
 from autotune.domain.trial import (
     Difference,
     FailureReason,
@@ -32,8 +47,14 @@ def full_trial() -> TrialResult:
         10,
         accept_length=2.31,
         client=ClientHealth(lag_p99_s=0.0004, cpu_share=0.21),
-        ttft_ms=percentiles(81.25, count=59),
+        ttft_ms=percentiles(81.25, count=59, p95_interval=(80.5, None)),
+        good_share=estimate(0.95, 0.03),
+        goodput=estimate(0.9, 0.05),
         remarks=("the client lagged",),
+        findings=(Finding("eager_steps", Effect.MARK, "31% ran eager", 10, {"eager_share": 0.31}),),
+        server=ServerWindow(17, 9.5, 10.0, 0.25, 0.31, 2.3),
+        looping_share=0.125,
+        answer_tokens=64.0,
     )
     return trial(
         7,
@@ -53,6 +74,10 @@ def full_trial() -> TrialResult:
         duplicate_of=3,
         proof={"set.NCCL_PROTO": "LL", "allreduce_us.8192": "9.10"},
         pretences=("SGLANG_SIMULATE_ACC_LEN=2.0",),
+        findings=(Finding("text", Effect.VOID, "other text", None, {"early_share": 1.0}),),
+        slo=(SloCheck("ttft_p95_ms", 10, 80.0, 82.5, 0.03125, 59, 81.0, None),),
+        replicate=Replicate(None, 2, 6, (7, 9)),
+        bound=Bound("weighted_speedup", 0.81, estimate(1.12, 0.02), 5, (64, 16), {1: 92.5}),
     )
 
 
@@ -139,7 +164,7 @@ def broken(**changes: Any) -> dict[str, Any]:
     [
         (broken(schema_version=None), "must state its schema_version"),
         (broken(surprise=1), "no other fields than a TrialResult, but got surprise"),
-        (broken(state="done"), r"trial\.state must be one of complete, infeasible, failed, interrupted"),
+        (broken(state="done"), r"trial\.state must be one of complete, pruned, infeasible, failed, interrupted"),
         (broken(number="0"), r"trial\.number must be int, but got '0'"),
         (broken(node_seconds=True), r"trial\.node_seconds must be int or float, but got True"),
         (broken(measurements={}), r"trial\.measurements must be list"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import command, configuration, measurement, provenance, spec, study_result, trial
 
-from autotune.domain.trial import Difference, TrialResult, TrialState
+from autotune.domain.confirmation import Replicate
+from autotune.domain.trial import Difference, Origin, TrialResult, TrialState
 from autotune.recording import RunFolder
 from autotune.recording.run_content import RunContent, cut_log, study_note, trial_content, trial_note
 
@@ -154,3 +156,17 @@ def test_a_long_log_keeps_its_beginning_and_its_end() -> None:
     assert cut.endswith("\n" + "b" * 75)
     assert "900 characters left out" in cut
     assert cut_log("short", limit=100) == "short"
+
+
+def test_a_run_of_a_confirmation_says_what_it_confirms_and_is_held_against_its_own_baseline(folder: RunFolder) -> None:
+    plan = Replicate(None, 2, 6, (1,))
+    base = trial(7, 300.0, origin=Origin.CONFIRMATION, configuration=configuration(), replicate=plan)
+    run = trial(8, 330.0, origin=Origin.CONFIRMATION, replicate=replace(plan, confirms=1))
+    study = study_result(trial(0), trial(1, 356.6), base, run)
+    of_base, of_run = (trial_content(result, study, folder) for result in (base, run))
+    assert (of_base.tags["confirms"], of_run.tags["confirms"]) == ("baseline", "1")
+    assert of_run.tags["confirmation_round"] == "2 of 6"
+    assert of_run.name.startswith("08 confirmation speculative_algorithm=EAGLE3")
+    assert ("speedup_vs_baseline", pytest.approx(1.1), 0) in of_run.metrics
+    assert ("speedup_vs_baseline", pytest.approx(1.0), 0) in of_base.metrics
+    assert "confirms" not in trial_content(study.trials[1], study, folder).tags

@@ -188,6 +188,16 @@ def test_prompts_once_noted_stay_noted(folder: RunFolder) -> None:
     assert RunFolder.open(folder.path).prompts_used() == 120
 
 
+def test_held_out_prompts_are_counted_apart_and_an_older_count_has_none_of_them(folder: RunFolder) -> None:
+    folder.note_prompts(120)
+    folder.note_prompts(30, held_out=True)
+    folder.note_prompts(20, held_out=True)
+    again = RunFolder.open(folder.path)
+    assert (again.prompts_used(), again.prompts_used(held_out=True)) == (120, 30)
+    (folder.path / "prompts.json").write_text('{"schema_version": 1, "prompts_used": 7}')
+    assert (again.prompts_used(), again.prompts_used(held_out=True)) == (7, 0)
+
+
 def test_a_damaged_count_of_prompts_is_refused_and_never_read_as_none(folder: RunFolder) -> None:
     (folder.path / "prompts.json").write_text("{}")
     with pytest.raises(RunFolderError, match="must say how many prompts"):
@@ -236,3 +246,13 @@ def test_a_trial_folder_that_cannot_be_made_stops_the_study(folder: RunFolder) -
     (folder.path / "trials").write_text("a file where a folder should be")
     with pytest.raises(StudyStopped, match=r"0007 must be writable.*no trial of"):
         folder.trial_folder(7)
+
+
+def test_texts_come_back_as_they_were_asked_for_and_damaged_ones_count_as_none(folder: RunFolder) -> None:
+    assert folder.read_texts(3) == ()
+    asked = ({"p0": "über\nzwei Zeilen", "p1": ""}, {"p0": "again"})
+    folder.write_texts(3, asked)
+    assert folder.read_texts(3) == asked
+    for damaged in ("", "7", "[3]", '{"p0": "text"}'):
+        (folder.trial_folder(3) / "texts.json").write_text(damaged)
+        assert folder.read_texts(3) == ()

@@ -4,7 +4,7 @@ from builders import measurement, study_result, trial
 
 from autotune.domain.measurement import DeviceWindow
 from autotune.reporting import markdown_report
-from autotune.reporting.gpus import gpu_line, gpu_lines
+from autotune.reporting.sections.gpus import gpu_line, gpu_lines
 
 FIRST = DeviceWindow(0, "NVIDIA H200", 50, 400.0, 1890.0, 1800.0, 3201.0, 60.0, 0.97, 131.0)
 SECOND = DeviceWindow(

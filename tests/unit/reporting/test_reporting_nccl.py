@@ -5,8 +5,8 @@ from builders import configuration, provenance, study_result, trial
 
 from autotune import reporting
 from autotune.domain.trial import Difference, TrialResult
-from autotune.reporting.nccl import nccl_rows
-from autotune.reporting.servers import duplicate_rows, rewrite_rows
+from autotune.reporting.sections.nccl import nccl_rows
+from autotune.reporting.sections.servers import duplicate_rows, rewrite_rows
 
 
 def proven(number: int, value: float | None, small_us: float | None, **nccl: str) -> TrialResult:

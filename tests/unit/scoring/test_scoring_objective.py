@@ -128,7 +128,7 @@ def test_without_an_interval_the_ratio_is_given_and_the_verdict_is_unclear() -> 
 
 
 def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match="weighted_speedup, but got latency"):
+    with pytest.raises(InputError, match="weighted_goodput, but got latency"):
         score(levels(1.0, 2.0), Objective("latency"), WEIGHTS, None)
     with pytest.raises(InputError, match="but got latency"):
         compare(levels(1.0, 2.0), levels(1.0, 2.0), Objective("latency"), WEIGHTS)

@@ -4,6 +4,7 @@ import pytest
 
 from autotune import spacefile
 from autotune.domain.configuration import Configuration
+from autotune.domain.confirmation import Confirm
 from autotune.domain.measurement import Objective
 from autotune.domain.space import FloatRange, IntRange, Values
 from autotune.domain.study import Budget, EngineSpec, Limits
@@ -36,7 +37,7 @@ def test_a_small_file_gets_every_default():
     assert spec.known_good == ()
     assert spec.workload == Workload({1: 1.0})
     assert spec.objective == Objective("weighted_throughput")
-    assert spec.budget == Budget(trials=3, hours=None)
+    assert spec.budget == Budget(3, None, "auto", Confirm(), stop_when_settled=True, early_stopping=True)
     assert spec.limits == Limits()
     assert (spec.seed, spec.min_requests) == (0, 10)
 
@@ -55,7 +56,9 @@ engine:
 workload:
   {prompts: p.jsonl, max_tokens: 7, concurrency: {2: 1, 1: 0.5}, temperature: 1, ignore_eos: false, min_requests: 3}
 objective: {metric: weighted_speedup}
-budget: {trials: unset, hours: 1}
+budget:
+  {trials: unset, hours: 1, baseline_every: 4, confirm: {finalists: 2, share: 0.5, rounds: 8}, stop_when_settled: false,
+   early_stopping: false}
 limits: {silence_s: 1, start_s: 2, request_patience_s: 3, stop_grace_s: 4.5}
 """)
     assert (spec.name, spec.seed, spec.min_requests) == ("every.key-1_2", 16, 3)
@@ -72,7 +75,7 @@ limits: {silence_s: 1, start_s: 2, request_patience_s: 3, stop_grace_s: 4.5}
     assert spec.space.fixed["mem_fraction_static"] == 0.85
     assert spec.workload == Workload({2: 1.0, 1: 0.5}, "p.jsonl", 7, 1.0, False)
     assert spec.objective.metric == "weighted_speedup"
-    assert spec.budget == Budget(None, 1.0)
+    assert spec.budget == Budget(None, 1.0, 4, Confirm(2, 0.5, 8), stop_when_settled=False, early_stopping=False)
     assert spec.limits == Limits(1.0, 2.0, 3.0, 4.5)
 
 

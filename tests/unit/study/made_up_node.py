@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune.domain.configuration import Configuration, Value
@@ -75,6 +75,7 @@ class Node:
             )
         else:
             found = failed(request.number, request.configuration, state, request.origin, self.hours)
+        found = replace(found, replicate=request.replicate)
         self.results.append(found)
         return found
 
@@ -126,6 +127,7 @@ def spec_of(
         budget=Budget(trials, hours),
         known_good=known_good,
         seed=seed,
+        strategy="greedy_tpe",
     )
 
 

@@ -7,7 +7,7 @@ import random
 from autotune.domain.configuration import Configuration
 from autotune.domain.expression import parse
 from autotune.domain.space import Parameter, SearchSpace, Values
-from autotune.study.greybox import Observation
+from autotune.study.model.greybox import Observation
 
 LEVELS = (1, 8, 64)
 STEPS = (1, 2, 4)

@@ -2,13 +2,14 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from made_up_throughput import LEVELS, SPACE, candidates, observation, true_accept, true_cycle
 
 from autotune.domain.configuration import Configuration
-from autotune.study.feasibility import Feasibility
-from autotune.study.greybox import GreyBox, Observation
+from autotune.study.model.feasibility import Death, Feasibility
+from autotune.study.model.greybox import GreyBox
 
 
 def fitted(count: int, *, decompose: bool = True, seed: int = 0) -> tuple[GreyBox, list[Configuration]]:
@@ -73,15 +74,41 @@ def test_a_covariance_is_one():
         assert block.diagonal().min() > 0
 
 
-def test_trust_is_high_on_a_separable_node_and_gone_where_throughput_is_a_lottery():
-    model, _ = fitted(30)
-    assert model.trust() > 0.9
-    rng = random.Random(3)
-    lottery = GreyBox(SPACE, LEVELS)
-    lottery.fit(
-        [Observation(c, {level: 100 * math.exp(rng.gauss(0, 1)) for level in LEVELS}) for c in candidates()[:30]]
-    )
-    assert lottery.trust() < 0.2
+def test_how_noisy_the_figures_are_is_learnt():
+    def noisier(noise: float) -> float:
+        rng = random.Random(8)
+        model = GreyBox(SPACE, LEVELS)
+        model.fit([observation(configuration, rng, noise) for configuration in candidates()[::4]])
+        return model.noisier
+
+    assert noisier(0.008) <= 1.0
+    assert noisier(0.15) >= 16.0
+
+
+def test_a_trial_with_a_wide_interval_moves_the_model_less():
+    rng, configuration = random.Random(9), candidates()[0]
+    known = [observation(c, rng) for c in candidates()[::5]]
+    odd = observation(configuration, rng)
+    odd = replace(odd, throughput={level: 1.5 * value for level, value in odd.throughput.items()})
+    moved = []
+    for deviation in (0.0, 0.5):
+        model = GreyBox(SPACE, LEVELS)
+        model.fit([*known[1:], replace(odd, deviation=dict.fromkeys(LEVELS, deviation))])
+        moved.append(model.predict_mean([configuration])[0])
+    assert (moved[0] > moved[1] + 0.1).all()
+
+
+def test_of_a_drafter_seen_once_the_accept_length_of_longer_chains_follows():
+    rng = random.Random(0)
+    plain = Configuration({"speculative_algorithm": None, "graph": 64, "NCCL_PROTO": None})
+    trees = [
+        Configuration({**plain, "speculative_algorithm": "E", "speculative_num_steps": steps}) for steps in (1, 2, 4)
+    ]
+    model = GreyBox(SPACE, LEVELS)
+    model.fit([observation(plain, rng), observation(trees[1], rng)])
+    mean, _variance = model._accept.predict(trees)
+    for foretold, tree in zip(mean, trees, strict=True):
+        assert math.exp(foretold) == pytest.approx(true_accept(tree), rel=0.06)
 
 
 def test_accept_length_of_what_was_seen_without_drafts_is_one_for_certain():
@@ -113,7 +140,24 @@ def test_a_corner_is_learnt_where_no_single_value_is_to_blame():
     assert learnt(alive, [corner], [corner])[0] < 0.2
 
 
-def learnt(alive, dead, asked):
+@pytest.mark.parametrize(("memory", "spared"), [(False, False), (True, True)])
+def test_a_lack_of_memory_is_held_against_what_asks_for_as_much_and_less_against_what_asks_for_less(memory, spared):
+    alive = [Configuration({"graph": 64, "speculative_num_steps": steps}) for steps in (1, 4)]
+    dead = Configuration({"graph": 256, "speculative_num_steps": 4})
+    less = dead.replace(speculative_num_steps=1)
+    same, fewer = learnt(alive, [dead] * 2, [dead, less], memory=memory)
+    assert same < 0.2
+    assert bool(fewer > 2 * same) is spared
+
+
+def test_a_value_never_tried_is_the_less_likely_to_live_the_more_new_ones_have_died():
+    known, new = Configuration({"graph": 64, "NCCL_PROTO": None}), Configuration({"graph": 64, "NCCL_PROTO": "LL"})
+    alive = [known, known.replace(backend="a")]
+    dead = [known.replace(backend=backend) for backend in ("b", "c")]
+    assert learnt(alive, dead, [new])[0] < learnt(alive, [], [new])[0] < learnt(alive, [], [known])[0]
+
+
+def learnt(alive, dead, asked, *, memory=False):
     feasibility = Feasibility(SPACE)
-    feasibility.learn(alive, dead)
+    feasibility.learn(alive, [Death(configuration, memory) for configuration in dead])
     return feasibility.chances(asked)

@@ -14,8 +14,8 @@ from autotune.domain.study import STRATEGIES, Budget, EngineSpec, StudySpec
 from autotune.domain.trial import Origin, TrialRequest, TrialResult, TrialState
 from autotune.domain.workload import Workload
 from autotune.study import Validity, run_study
-from autotune.study.improvement import GreyBoxProposer
 from autotune.study.ledger import Ledger
+from autotune.study.model.improvement import GreyBoxProposer
 from autotune.study.strategies import proposer
 
 ANYTHING = Validity(problems=lambda _configuration: (), canonical=lambda configuration: configuration)

@@ -14,12 +14,15 @@ from autotune.errors import (
     TrialError,
     WrongServer,
 )
+from autotune.scoring.guarding.guards import finding
 from autotune.trial_runner.failures import (
+    LevelVoid,
     RequestsFailed,
     Scene,
     asks_for_health,
     explain,
     refuse_failed_requests,
+    refuse_void,
     state_after,
 )
 
@@ -40,6 +43,8 @@ def failure(reason: FailureReason) -> Failure:
         (LevelRefused("30 < 1250"), True, FailureReason.LEVEL_REFUSED),
         (NoTokens("none for 120 s"), True, FailureReason.STUCK_SERVING),
         (LoadFailed("no prompts left"), True, FailureReason.CLIENT_FAILED),
+        (LevelVoid(finding("client_slow", "the client was slow", 64)), True, FailureReason.LEVEL_VOID),
+        (LevelVoid(finding("text", "other text", None)), True, FailureReason.WRONG_ANSWERS),
         (RequestsFailed("9 of 10", evidence="status 500"), True, FailureReason.REQUESTS_FAILED),
     ],
     ids=lambda value: value.name if isinstance(value, FailureReason) else type(value).__name__,
@@ -148,3 +153,16 @@ def test_one_failed_request_in_twenty_is_let_pass_and_more_are_not() -> None:
 def test_a_level_with_no_completed_request_is_no_measurement() -> None:
     with pytest.raises(RequestsFailed, match="no request"):
         refuse_failed_requests(Measurement(4, requests_total=0, requests_ok=0), (record(cancelled=True),))
+
+
+def test_only_a_finding_that_voids_fails_the_trial_and_says_where_and_why() -> None:
+    mark, void = finding("queue", "waits", 64), finding("foreign_requests", "9 ran where 4 were sent", 4)
+    refuse_void([mark])
+    with pytest.raises(LevelVoid, match="at concurrency 4: 9 ran where 4 were sent") as raised:
+        refuse_void([mark, void])
+    assert raised.value.hint.startswith("guard foreign_requests: ")
+
+
+def test_a_void_by_circumstance_is_never_held_against_the_configuration_and_wrong_answers_twice_are() -> None:
+    assert state_after([failure(FailureReason.LEVEL_VOID)] * 2) is TrialState.FAILED
+    assert state_after([failure(FailureReason.WRONG_ANSWERS)] * 2) is TrialState.INFEASIBLE

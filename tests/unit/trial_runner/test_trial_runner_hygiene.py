@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from builders import level_run, measurement, plan, spec
 
+from autotune.domain.confirmation import Replicate
 from autotune.domain.measurement import DeviceWindow
 from autotune.domain.study import Budget
+from autotune.domain.trial import Origin, TrialRequest
 from autotune.domain.workload import Prompt
 from autotune.launch.telemetry import REASONS
 from autotune.trial_runner.hygiene import (
@@ -137,7 +139,14 @@ def test_a_launch_whose_repetition_did_not_help_is_not_repeated_again() -> None:
 
 def test_prompts_are_promised_to_the_trials_that_the_budget_still_has() -> None:
     study = spec(budget=Budget(trials=5))
-    assert promised_prompts(study, 0) == 4 * study.plan().prompts
-    assert promised_prompts(study, 4) == 0
-    assert promised_prompts(study, 9) == 0
-    assert promised_prompts(replace(study, budget=Budget(hours=1)), 0) == 0
+    first, last, later = (TrialRequest(n, study.baseline, Origin.GREEDY) for n in (0, 4, 9))
+    assert promised_prompts(study, first) == 4 * study.plan().prompts
+    assert promised_prompts(study, last) == 0
+    assert promised_prompts(study, later) == 0
+    assert promised_prompts(replace(study, budget=Budget(hours=1)), first) == 0
+
+
+def test_a_run_of_a_confirmation_leaves_what_every_later_run_of_it_may_need() -> None:
+    study, plan = spec(), Replicate(7, 3, 4, (7, 9))
+    request = TrialRequest(70, study.baseline, Origin.CONFIRMATION, plan)
+    assert promised_prompts(study, request) == 2 * 3 * study.plan().prompts

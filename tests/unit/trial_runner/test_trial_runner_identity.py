@@ -54,6 +54,12 @@ def test_what_did_not_measure_the_same_on_the_same_node_lends_nothing(earlier: T
     assert KnownServers([earlier]).original(OTHERWISE, "a", PLAN, simulated=False) is None
 
 
+def test_a_finalist_is_measured_whatever_is_known_and_its_figures_are_lent_to_nobody() -> None:
+    known = KnownServers([measured(1), measured(2, "b", origin=Origin.CONFIRMATION)])
+    assert known.original(request(Origin.CONFIRMATION, cuda_graph_max_bs=512), "a", PLAN, simulated=False) is None
+    assert known.original(OTHERWISE, "b", PLAN, simulated=False) is None
+
+
 def test_the_baseline_and_a_configuration_that_ran_before_are_measured_again_on_purpose() -> None:
     known = KnownServers([measured(), measured(0)])
     assert known.original(request(Origin.BASELINE, cuda_graph_max_bs=512), "a", PLAN, simulated=False) is None

@@ -1,0 +1,115 @@
+"""Several objectives out of the same trials: the front of what one user sees against throughput, and the best of each
+level.
+
+A point is one trial at one level. Only what is measured decides, with its uncertainty: a point leaves the front when
+another is clearly above it on both axes, and the best of a level is clear only if all others are clearly below it.
+Clearly means that the 95 % interval of the difference excludes 0; how many points there are does not widen it. The
+interval of the per-request rate is that of the throughput, in per cent: the requests of a level share it out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autotune.domain.measurement import Estimate
+from autotune.domain.study import StudyResult
+from autotune.domain.trial import TrialResult
+
+
+@dataclass(frozen=True)
+class Point:
+    """`rate`: per-request rate, tok/s; `throughput`: tok/s of the level."""
+
+    trial: TrialResult
+    level: int
+    rate: Estimate
+    throughput: Estimate
+
+
+@dataclass(frozen=True)
+class LevelBest:
+    """`point` has the level's highest throughput; `rivals`, highest first, are not clearly below it. `clear`: it has an
+    interval, rivals there are none, and there were others."""
+
+    level: int
+    point: Point
+    rivals: tuple[Point, ...]
+    others: int
+
+    @property
+    def clear(self) -> bool:
+        return self.others > 0 and not self.rivals
+
+
+def points(result: StudyResult) -> tuple[Point, ...]:
+    """Each server once, at each level that its first complete trial measured; without those that break a bound of the
+    SLO at that level."""
+    found: list[Point] = []
+    seen = set()
+    for trial in result.complete:
+        if trial.duplicate_of is not None or trial.configuration in seen:
+            continue
+        seen.add(trial.configuration)
+        broken = {check.level for check in trial.broken}
+        for level in result.spec.workload.levels:
+            measured = trial.at(level)
+            if level in broken or measured is None or measured.output_throughput is None:
+                continue
+            throughput, rate = measured.output_throughput, measured.per_request_rate
+            if rate is not None and throughput.value > 0:
+                found.append(Point(trial, level, _as_uncertain_as(throughput, rate), throughput))
+    return tuple(found)
+
+
+def left_out(result: StudyResult) -> int:
+    """Points that are none since they break a bound."""
+    return sum(len({check.level for check in trial.broken}) for trial in result.complete if trial.duplicate_of is None)
+
+
+def front(found: Iterable[Point]) -> tuple[Point, ...]:
+    """Those that no other point is clearly above, fastest for one user first. Where a point has no interval its values
+    decide: it would stay on any front."""
+    every = tuple(found)
+    kept = [point for point in every if not any(_dominates(other, point) for other in every)]
+    return tuple(sorted(kept, key=lambda p: (-p.rate.value, -p.throughput.value, p.trial.number)))
+
+
+def best_per_level(result: StudyResult) -> tuple[LevelBest, ...]:
+    """Levels that no trial may be called the best of are left out."""
+    every = points(result)
+    bests = (_best(level, [p for p in every if p.level == level]) for level in result.spec.workload.levels)
+    return tuple(best for best in bests if best is not None)
+
+
+def best_at(result: StudyResult, level: int) -> LevelBest | None:
+    return next((best for best in best_per_level(result) if best.level == level), None)
+
+
+def _best(level: int, found: list[Point]) -> LevelBest | None:
+    if not found:
+        return None
+    ordered = sorted(found, key=lambda p: (-p.throughput.value, p.trial.number))
+    first, others = ordered[0], ordered[1:]
+    rivals = tuple(p for p in others if not _clearly_above(first.throughput, p.throughput))
+    return LevelBest(level, first, rivals, len(others))
+
+
+def _dominates(above: Point, below: Point) -> bool:
+    pairs = ((above.rate, below.rate), (above.throughput, below.throughput))
+    if any(end.half_width is None for pair in pairs for end in pair):
+        return all(high.value > low.value for high, low in pairs)
+    return all(_clearly_above(high, low) for high, low in pairs)
+
+
+def _clearly_above(high: Estimate, low: Estimate) -> bool:
+    if high.half_width is None or low.half_width is None:
+        return False
+    return high.value - low.value > math.hypot(high.half_width, low.half_width)
+
+
+def _as_uncertain_as(known: Estimate, value: float) -> Estimate:
+    if known.low is None or known.high is None:
+        return Estimate(value)
+    return Estimate(value, value * known.low / known.value, value * known.high / known.value, known.batches)

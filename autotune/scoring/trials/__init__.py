@@ -1,0 +1,1 @@
+"""Statistics over several trials: drift, confirmation, effects of factors."""

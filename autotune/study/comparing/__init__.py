@@ -1,0 +1,1 @@
+"""The baseline through the study, drift, and the finalists: what the verdict stands on."""

@@ -1,0 +1,1 @@
+"""What earlier studies teach this one."""

@@ -1,0 +1,1 @@
+"""When a trial may end before its last level."""

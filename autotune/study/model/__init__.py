@@ -1,0 +1,1 @@
+"""What the search knows of the node, as models: throughput, node time, what starts at all; and what they propose."""
