@@ -97,4 +97,10 @@ def _levels(spec: StudySpec, tokens_per_second: float) -> list[str]:
     )
     if budget.trials:
         lines.append(f"  {budget.trials} trials: about {duration(total * budget.trials)} of measuring")
+    if budget.confirm is not None:
+        confirm = budget.confirm
+        lines.append(
+            f"  then a confirmation: up to {confirm.finalists} finalists and the baseline, at most {confirm.rounds} "
+            f"fresh servers of each, in {confirm.share * 100:g} % of the node time"
+        )
     return lines
