@@ -56,7 +56,7 @@ class LevelRun:
     client: ClientHealth
     in_flight_minimum: int | None = None  # lowest number in flight during the window
     rate: float | None = None  # open loop: requests a second; `concurrency` is then the mean number in flight, rounded
-    remarks: tuple[str, ...] = ()  # what the client has to say against the level
+    remarks: tuple[str, ...] = ()  # what the client has to say against the level, its stopping rule's word included
     opened_late_s: float = 0.0  # by how much a stopping rule moved the window's opening, as warm-up was not over
 
 

@@ -26,12 +26,9 @@ class Bound:
 
     def __str__(self) -> str:
         """`stopped after levels 64 and 16: at most 0.81 x, the best (trial 5) has 1.12 ± 0.02`."""
-        _unit, digits = _UNITS.get(self.metric, ("", 3))
-        half = self.best.half_width
-        best = f"{self.best.value:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
         names = [str(level) for level in self.measured]
         where = f"level {names[0]}" if len(names) == 1 else f"levels {', '.join(names[:-1])} and {names[-1]}"
-        return f"stopped after {where}: at most {self.at_most}, the best (trial {self.holder}) has {best}"
+        return f"stopped after {where}: at most {self.at_most}, {self.the_best}"
 
     @property
     def at_most(self) -> str:
@@ -39,9 +36,18 @@ class Bound:
         unit, digits = _UNITS.get(self.metric, ("", 3))
         return f"{self.score:.{digits}f} {unit}".rstrip()
 
+    @property
+    def the_best(self) -> str:
+        """`the best (trial 5) has 1.12 ± 0.02`."""
+        _unit, digits = _UNITS.get(self.metric, ("", 3))
+        half = self.best.half_width
+        value = f"{self.best.value:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
+        return f"the best (trial {self.holder}) has {value}"
+
 
 class LevelScreen(Protocol):
-    """Asked after each level of a trial. Pure: what it knows of other trials is fixed when the trial begins."""
+    """Asked after each level of a trial, and within one how its present figure would be judged. Pure: what it knows of
+    other trials is fixed when the trial begins."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -49,5 +55,6 @@ class LevelScreen(Protocol):
         ...
 
     def bound(self, measurements: Sequence[Measurement]) -> Bound | None:
-        """None: go on. `measurements` are those of the levels so far, as they were measured."""
+        """None: go on. `measurements` are those of the levels so far. Only their throughput is read: of a level that is
+        still running there is nothing else."""
         ...

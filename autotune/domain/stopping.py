@@ -12,10 +12,12 @@ from autotune.domain.measurement import LevelRun, RequestRecord
 @dataclass(frozen=True)
 class Look:
     """What a look at a level so far gave. `enough`: the window may close where the look ended. `opens_s`: warm-up
-    lasted until this tick of the level, so that the window is to open there; None: it is right where it is."""
+    lasted until this tick of the level, so that the window is to open there; None: it is right where it is. `why`: what
+    the record says of a window that closes for another reason than the one it was asked for."""
 
     enough: bool
     opens_s: float | None = None
+    why: str = ""
 
 
 class StoppingRule(Protocol):

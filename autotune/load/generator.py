@@ -106,6 +106,7 @@ class ClosedLoop(Session):
             most=level.most_requests,
             seconds=None if level.seconds is None else level.seconds / traffic.clock.rate,
         )
+        self._remarks: tuple[str, ...] = ()
 
     async def run(self) -> LevelRun:
         self._loop.set_exception_handler(self._crash)
@@ -127,6 +128,7 @@ class ClosedLoop(Session):
             window=None if bounds is None else (self._ticks(bounds[0]), self._ticks(bounds[1])),
             client=client,
             in_flight_minimum=self._window.lowest,
+            remarks=self._remarks,
             opened_late_s=self._window.opened_late * self._clock.rate,
         )
 
@@ -224,6 +226,7 @@ class ClosedLoop(Session):
             found: Look = done.value
             opens = None if found.opens_s is None else self._started + found.opens_s / self._clock.rate
             if self._window.settle(found, stamp, opens):
+                self._remarks = (found.why,) if found.why else ()
                 self._over.set_result(None)
         else:
             self._loop.call_soon(self._go_on_looking, look, stamp)

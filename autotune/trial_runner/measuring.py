@@ -15,7 +15,7 @@ from autotune.load import Clock, run_level
 from autotune.scoring import Evidence, guarded, measure, with_goodput
 from autotune.scoring.guarding.guards import by_circumstance
 from autotune.trial_runner import hygiene
-from autotune.trial_runner.ending import ordered, with_rule
+from autotune.trial_runner.ending import bound_after, hopeless_at, ordered, with_rule
 from autotune.trial_runner.failures import refuse_failed_requests, refuse_void
 from autotune.trial_runner.hygiene import WatchedLevel
 from autotune.trial_runner.site import HOST, Attempt, TrialSite
@@ -50,7 +50,7 @@ class LevelMeasurer:
         for level in self._plan.levels:
             self._site.on_phase(f"C={level.concurrency}")
             self._level(level)
-            attempt.bound = None if screen is None else screen.bound(attempt.measurements)
+            attempt.bound = bound_after(screen, attempt.measurements, precision=self._site.spec.workload.precision)
             if attempt.bound is not None:
                 attempt.note(str(attempt.bound))
                 return
@@ -113,6 +113,7 @@ class LevelMeasurer:
             prompts,
             precision=self._site.spec.workload.precision,
             promised=hygiene.promised_prompts(self._site.spec, self._request),
+            hopeless=hopeless_at(level, self._request.screen, attempt.measurements),
         )
         folder.note_prompts(  # before: a killed study repeats none
             prompts.position + level.most_prompts, held_out=self._is_held_out

@@ -263,6 +263,7 @@ class _ClosedLoop:
         self._travelling: list[tuple[float, int, _Live]] = []  # sent, not arrived yet
         self._numbers = itertools.count()
         self._records: list[RequestRecord] = []
+        self._remarks: tuple[str, ...] = ()
 
     def run(self) -> LevelRun:
         for slot in range(self._level.concurrency):
@@ -340,7 +341,9 @@ class _ClosedLoop:
             except StopIteration as done:
                 look: Look = done.value
                 break
-        return self._window.settle(look, stamp, None if look.opens_s is None else self._started + look.opens_s)
+        over = self._window.settle(look, stamp, None if look.opens_s is None else self._started + look.opens_s)
+        self._remarks = (look.why,) if over and look.why else ()
+        return over
 
     def _close(self) -> LevelRun:
         bounds = self._window.bounds
@@ -350,6 +353,7 @@ class _ClosedLoop:
             window=None if bounds is None else (bounds[0] - self._started, bounds[1] - self._started),
             client=NO_CLIENT,
             in_flight_minimum=self._window.lowest,
+            remarks=self._remarks,
             opened_late_s=self._window.opened_late,
         )
         for live in self._slots:

@@ -21,6 +21,7 @@ class Scripted:
     """Answers look after look as told, and keeps what it was shown."""
 
     answers: list[bool]
+    why: str = ""
     shown: list[tuple[LevelRun, int]] = field(default_factory=list)
 
     def look(
@@ -29,7 +30,7 @@ class Scripted:
         yield
         self.shown.append((run, len(list(live))))
         yield
-        return Look(enough=self.answers[len(self.shown) - 1])
+        return Look(enough=self.answers[len(self.shown) - 1], why=self.why)
 
 
 def run(port: int, level: LevelPlan, prompts: PromptSource | None = None) -> LevelRun:
@@ -52,6 +53,15 @@ def test_a_level_goes_on_until_a_look_is_enough_and_ends_where_that_look_was_due
     assert all(live in (3, 4) for _shown, live in rule.shown)
     assert seen.window == rule.shown[1][0].window
     assert inside(seen) == 30
+    assert seen.remarks == ()
+
+
+def test_why_a_rule_ended_a_level_is_told_with_its_figures_and_of_no_other_end() -> None:
+    with ServerThread(Behaviour()) as thread:
+        by_rule = run(thread.port, LevelPlan(2, 10, rule=Scripted([True], "hopeless"), most_requests=80))
+        by_bound = run(thread.port, LevelPlan(2, 10, rule=Scripted([False], "hopeless"), most_requests=12))
+    assert (by_rule.remarks, by_bound.remarks) == (("hopeless",), ())
+    assert measure(by_rule).remarks[:1] == ("hopeless",)
 
 
 def test_the_most_requests_end_a_level_that_is_never_enough() -> None:

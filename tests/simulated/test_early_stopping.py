@@ -83,3 +83,39 @@ def test_a_stopped_trial_keeps_what_it_measured_and_is_not_run_again(
     assert trials[2].state is TrialState.COMPLETE
     states = [json.loads(line)["state"] for line in (again.folder.path / "trials.jsonl").read_text().splitlines()]
     assert states == ["complete", "pruned", "complete"]
+
+
+@dataclass(frozen=True)
+class WhileItRuns:
+    """Finds a level hopeless as long as it runs, and no trial hopeless once a level is over."""
+
+    order: tuple[int, ...] = (8, 1)
+
+    def bound(self, measurements: Sequence[Measurement]) -> Bound | None:
+        running = measurements[-1].requests_total == 0
+        return Bound("weighted_throughput", 12.5, Estimate(70.0, 68.0, 72.0), 0, (8,)) if running else None
+
+
+def test_a_level_that_ended_early_in_a_trial_that_was_not_given_up_does_not_pass_for_precise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Screening, "screen", lambda _self, _configuration, _origin: WhileItRuns())
+    text = SMALL_SPACE.replace("min_requests: 8", "min_requests: 8\n  precision: 0.1%")
+    text = text.replace("budget: {trials: 5,", "budget: {trials: 1, baseline_every: unset,")
+    spec = spacefile.load_text(text, "small.yaml")
+    (trial,) = pipeline.tune(spec, pipeline.Options(runs=tmp_path / "runs", mlruns=None)).folder.trials()
+
+    assert trial.state is TrialState.COMPLETE
+    assert trial.score is not None
+    for level, seen in zip(spec.plan().levels, trial.measurements, strict=True):
+        assert level.most_requests is not None
+        assert level.requests <= seen.requests_total < level.most_requests
+        (why,) = [remark for remark in seen.remarks if remark.startswith("ended before the asked precision")]
+        assert "at most 12.5 tok/s, the best (trial 0) has 70.0 ± 2.0" in why
+        figure = seen.output_throughput
+        assert figure is not None
+        assert figure.half_width is not None
+        assert figure.half_width > 0.001 * figure.value
+    half = trial.score.estimate.half_width
+    assert half is not None
+    assert half > 0.001 * trial.score.estimate.value

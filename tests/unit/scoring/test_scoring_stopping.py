@@ -1,20 +1,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pytest
 from builders import level_run, record
 
-from autotune.domain.measurement import LevelRun, RequestRecord
+from autotune.domain.measurement import Estimate, LevelRun, RequestRecord
 from autotune.domain.stopping import Look
-from autotune.scoring.intervals.stopping import WarmAndPrecise
+from autotune.scoring import measure
+from autotune.scoring.intervals.stopping import SURELY, WarmAndPrecise, WhyHopeless
 
 
-def look(precision: float | None, run: LevelRun, *, may_open_later: bool = True) -> Look:
+def look(
+    precision: float | None, run: LevelRun, *, may_open_later: bool = True, hopeless: WhyHopeless | None = None
+) -> Look:
     ended = tuple(one for one in run.records if not one.cancelled)
     live = [one for one in run.records if one.cancelled]
-    turns = WarmAndPrecise(precision).look(replace(run, records=ended), live, may_open_later=may_open_later)
+    rule = WarmAndPrecise(precision, hopeless)
+    turns = rule.look(replace(run, records=ended), live, may_open_later=may_open_later)
     while True:
         try:
             next(turns)
@@ -72,3 +77,57 @@ def test_the_work_comes_in_turns() -> None:
     run = of_paces([0.02] * 40)
     turns = WarmAndPrecise(0.02).look(run, (), may_open_later=True)
     assert sum(1 for _turn in turns) >= len(run.records) // 16
+
+
+@dataclass
+class Below:
+    """Gives up what is surely below `rate`, and keeps what it was asked about."""
+
+    rate: float
+    asked: list[Estimate] = field(default_factory=list)
+
+    def __call__(self, figure: Estimate) -> str:
+        self.asked.append(figure)
+        return "too slow" if figure.high is not None and figure.high < self.rate else ""
+
+
+VARIES = of_paces(list(0.02 * (1 + np.random.default_rng(1).normal(0.0, 0.04, 12))))
+
+
+def test_a_hopeless_level_ends_at_a_look_that_is_not_precise_enough_and_says_why() -> None:
+    assert look(0.005, VARIES, may_open_later=False, hopeless=Below(400.0)) == Look(enough=True, why="too slow")
+
+
+def test_a_contender_goes_on_to_the_precision() -> None:
+    below = Below(200.0)
+    assert look(0.005, VARIES, may_open_later=False, hopeless=below) == Look(enough=False)
+    assert len(below.asked) == 1
+
+
+def test_a_figure_is_hopeless_only_by_an_interval_wider_than_that_on_record() -> None:
+    below = Below(0.0)
+    look(0.005, VARIES, may_open_later=False, hopeless=below)
+    (asked,), shown = below.asked, measure(VARIES).output_throughput
+    assert shown is not None
+    assert shown.half_width is not None
+    assert asked.half_width == pytest.approx(SURELY * shown.half_width, rel=1e-6)
+    assert asked.value == pytest.approx(shown.value, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("precision", "run"),
+    [
+        (None, VARIES),
+        (0.5, VARIES),
+        (0.005, of_paces([0.04, 0.04] + [0.02] * 16)),
+        (0.005, replace(VARIES, window=None)),
+        (0.005, replace(VARIES, window=(0.0, 0.1))),
+    ],
+    ids=["no precision asked", "precise enough", "still warming up", "no window", "no interval"],
+)
+def test_nobody_is_asked_whether_it_is_hopeless_where_that_does_not_decide(
+    precision: float | None, run: LevelRun
+) -> None:
+    below = Below(1e9)
+    assert look(precision, run, hopeless=below) == look(precision, run)
+    assert below.asked == []
