@@ -74,10 +74,11 @@ def run(
         folder, spec = find_run(runs, None if resume == "latest" else resume)
     else:
         assert space is not None
-        spec = read_space(space, overrides, engine)
+        spec = read_space(space, [*(overrides or ()), *_budget_overrides(trials, hours)], engine)
     earlier = tuple(find_earlier(runs, name) for name in warm_start or ())
-    budget = replace(spec.budget, trials=trials or spec.budget.trials, hours=hours or spec.budget.hours)
-    spec = replace(spec, budget=budget)
+    if resume is not None:
+        budget = replace(spec.budget, trials=trials or spec.budget.trials, hours=hours or spec.budget.hours)
+        spec = replace(spec, budget=budget)
     with display(spec, sys.stderr, () if folder is None else folder.trials()) as shown:
         options = pipeline.Options(
             runs=runs,
@@ -98,6 +99,12 @@ def run(
         )
     if outcome.error is not None:
         raise StudyStopped(outcome.error.message, hint=outcome.error.hint)
+
+
+def _budget_overrides(trials: int | None, hours: float | None) -> list[str]:
+    """As changes to the file, so that study.yaml has them: a study that is gone on with ends where it was to end."""
+    given = (("budget.trials", trials), ("budget.hours", hours))
+    return [f"{path}={value}" for path, value in given if value]
 
 
 def _print(outcome: Outcome, *, as_json: bool) -> None:

@@ -38,6 +38,10 @@ def _sentence(result: StudyResult) -> str:
     if result.confirmation is not None and (confirmed := confirmed_verdict(result.confirmation)):
         return confirmed
     if best is None or best.configuration == baseline.configuration:
+        if result.confirmation is not None and result.confirmation.outcome == "undecided":
+            rounds = f"{result.confirmation.rounds} of {result.confirmation.planned} rounds"
+            undecided = f"no clear winner: the confirmation is not decided ({rounds})"
+            return f"{undecided}; the search found nothing above the baseline"
         others = sum(trial.configuration != baseline.configuration for trial in result.complete)
         return "nothing beats the baseline" + ("" if others else ": no other trial completed")
     name = f"trial {best.number}"

@@ -63,6 +63,14 @@ def test_a_resumed_study_knows_the_servers_of_before(tmp_path: Path) -> None:
     assert 0 in [trial["duplicate_of"] for trial in trials(tmp_path)]
 
 
+def test_a_resumed_study_ends_where_the_command_line_said_that_it_was_to_end(tmp_path: Path) -> None:
+    first = autotune("run", "--space", space(tmp_path), "--no-mlflow", "--trials", "1", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    again = autotune("run", "--resume", "latest", "--no-mlflow", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert len(trials(tmp_path)) == 1
+
+
 def test_simulated_acceptance_of_the_shell_never_reaches_the_server(tmp_path: Path) -> None:
     done = autotune(
         *("run", "--space", space(tmp_path), "--no-mlflow", "--trials", "1"), cwd=tmp_path, **{PRETENCE: "5.0"}

@@ -63,6 +63,14 @@ def test_a_confirmation_without_a_look_yet_leaves_the_screenings_verdict_with_it
     assert "from the screening runs" in verdict(study(early))
 
 
+def test_an_undecided_confirmation_with_the_baseline_ahead_in_the_search_is_no_victory_of_the_baseline() -> None:
+    open_ = found(replace(WINNER, gain=None, verdict="unclear"), outcome="undecided", rounds=2)
+    said = verdict(study_result(trial(0, 380.0), trial(7, 370.0), confirmation=open_))
+    assert said == (
+        "no clear winner: the confirmation is not decided (2 of 6 rounds); the search found nothing above the baseline"
+    )
+
+
 def test_a_drift_that_was_seen_is_in_the_verdict_and_one_that_was_not_is_only_in_the_report() -> None:
     assert verdict(study(found(WINNER), FALLING)).endswith(
         "; the node drifted by -4.1 % ± 0.8 over 3.0 h (baseline measured 5 times); scores are corrected for it"
