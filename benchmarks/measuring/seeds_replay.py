@@ -80,6 +80,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("seeds-replay"))
     parser.add_argument("--quick", action="store_true", help="12 tables of each kind")
     options = parser.parse_args()
+    if min(options.tables, options.tool_tables or options.tables) < 2:
+        parser.error("at least 2 tables of each kind are needed: one has no spread")
     if options.quick:
         options.tables = 12
     options.tool_tables = options.tables if options.tool_tables is None else options.tool_tables
