@@ -18,7 +18,7 @@ from autotune.load.connection import Connection
 from autotune.load.interruption import orderly_signals
 from autotune.load.open_loop import OpenLoop, refuse_rate
 from autotune.load.request import LiveRequest
-from autotune.load.session import WATCH_PERIOD_S, Clock, Prompts, Session, Target, Traffic
+from autotune.load.session import Clock, Prompts, Session, Target, Traffic
 from autotune.load.window import Window
 
 RETRY_PAUSE_S = 0.2
@@ -109,18 +109,7 @@ class ClosedLoop(Session):
         self._remarks: tuple[str, ...] = ()
 
     async def run(self) -> LevelRun:
-        self._loop.set_exception_handler(self._crash)
-        self._started = self._last_progress = perf_counter()
-        try:
-            for slot in self._slots:
-                self._begin(slot)
-            self._after(WATCH_PERIOD_S, self._watch)
-            await self._over
-            client = self._health.stop()
-            if self._gave_up:
-                await self._ask_after_death()
-        finally:
-            await self._close()
+        client = await self._carry_out(self._begin_all)
         bounds = self._window.bounds
         return LevelRun(
             concurrency=self._level.concurrency,
@@ -131,6 +120,10 @@ class ClosedLoop(Session):
             remarks=self._remarks,
             opened_late_s=self._window.opened_late * self._clock.rate,
         )
+
+    def _begin_all(self) -> None:
+        for slot in self._slots:
+            self._begin(slot)
 
     def _live(self) -> list[LiveRequest]:
         return [slot.request for slot in self._slots if slot.in_flight and slot.request is not None]

@@ -22,7 +22,7 @@ from autotune.errors import LevelRefused, LoadFailed
 from autotune.load.connection import Connection
 from autotune.load.growth import InFlight
 from autotune.load.request import LiveRequest
-from autotune.load.session import WATCH_PERIOD_S, Session, Traffic
+from autotune.load.session import Session, Traffic
 
 SETTLED_LATENCIES = 1.5
 UNSUSTAINED = "the rate is above what the server sustains"
@@ -71,19 +71,9 @@ class OpenLoop(Session):
         self._random = random.Random()
 
     async def run(self) -> LevelRun:
-        self._loop.set_exception_handler(self._crash)
-        self._started = self._last_progress = perf_counter()
         first = self._prompts.next()
         self._random.seed(f"{first.identity}:{self._level.rate}")
-        try:
-            self._arrive(first, self._started)
-            self._after(WATCH_PERIOD_S, self._watch)
-            await self._over
-            client = self._health.stop()
-            if self._gave_up:
-                await self._ask_after_death()
-        finally:
-            await self._close()
+        client = await self._carry_out(lambda: self._arrive(first, self._started))
         opened, closed = self._opened, self._closed
         whole = opened is not None and closed is not None and closed > opened
         return LevelRun(

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from autotune.domain.engine import Wire
-from autotune.domain.measurement import RequestRecord
+from autotune.domain.measurement import ClientHealth, RequestRecord
 from autotune.domain.workload import LevelPlan, MeasurementPlan, Prompt, PromptSource
 from autotune.errors import LoadFailed, NoTokens
 from autotune.load.connection import Connection, Inbox
@@ -112,6 +112,21 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def _starved(self, request: LiveRequest, error: str) -> None:
         """`request` got nothing for longer than is patient: it ends here."""
+
+    async def _carry_out(self, begin: Callable[[], None]) -> ClientHealth:
+        """The level from its first request to its end, with all sockets closed after it. Raises what ended it early."""
+        self._loop.set_exception_handler(self._crash)
+        self._started = self._last_progress = perf_counter()
+        try:
+            begin()
+            self._after(WATCH_PERIOD_S, self._watch)
+            await self._over
+            client = self._health.stop()
+            if self._gave_up:
+                await self._ask_after_death()
+        finally:
+            await self._close()
+        return client
 
     def stop(self) -> None:
         """Ends the level from outside; what it would have returned is lost."""

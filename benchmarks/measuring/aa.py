@@ -9,10 +9,8 @@ up (made_up_node.py). Beside it the naive rule: the best trial against the one b
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from functools import partial
 
 from autotune.domain.confirmation import Confirm
 from autotune.domain.study import Budget
+from benchmarks.measuring.command import options_of, say, under
 from benchmarks.measuring.made_up_node import Effect, Node, Noise, linear, nothing, one_factor, run, screening, step
 
 TRIALS = 30
@@ -108,21 +107,11 @@ HEADER = (
 )
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--studies", type=int, default=100)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name has this text")
-    options = parser.parse_args()
+    options = options_of(__doc__, studies=100, only="rows")
     count = 8 if options.quick else options.studies
-    _say(f"{count} studies of {TRIALS} trials each; median (quartiles); intervals of shares: Wilson, 95 %\n")
-    _say(HEADER + "\n" + "|---" * (HEADER.count("|") - 1) + "|")
+    say(f"{count} studies of {TRIALS} trials each; median (quartiles); intervals of shares: Wilson, 95 %\n")
+    say(HEADER + "\n" + under(HEADER))
     kinds = [(name, 0.0) for name in NOISES] + [(next(iter(NOISES)), gain) for gain in GAINS]
     with ProcessPoolExecutor(options.processes) as pool:
         for name, gain in kinds:
@@ -130,7 +119,7 @@ def main() -> None:
             if options.only not in shown:
                 continue
             seen = list(pool.map(partial(one, name, gain), range(count)))
-            _say(row(shown, seen, gain))
+            say(row(shown, seen, gain))
 
 
 if __name__ == "__main__":

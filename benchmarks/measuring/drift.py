@@ -9,10 +9,8 @@ the baseline's repeats count, the same seed and the same node. No confirmation: 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ import numpy as np
 from autotune.domain.configuration import Configuration
 from autotune.domain.study import Budget, StudyResult
 from benchmarks.measuring.aa import spread
+from benchmarks.measuring.command import options_of, say, under
 from benchmarks.measuring.made_up_node import (
     FACTORS,
     MEASURING_S,
@@ -131,7 +130,7 @@ def rows(drift: str, pairs: Sequence[Pair]) -> list[str]:
             name,
             f"{mean * 100:.2f}; {spread([r.regret for r in chosen])}",
             f"{ratio:.2f}",
-            spread([r.correlation for r in chosen], 1.0).replace("0.", "0."),
+            spread([r.correlation for r in chosen], 1.0),
             spread([r.wrong for r in chosen]),
             spread([r.gain for r in chosen]),
             f"{repeats:.1f}; {seen} of {len(pairs)}" if name.endswith("corrected") else "",
@@ -146,24 +145,14 @@ HEADER = (
 )
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--studies", type=int, default=60)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", default="", metavar="TEXT", help="kinds of drift whose name has this text")
-    options = parser.parse_args()
+    options = options_of(__doc__, studies=60, only="kinds of drift")
     count = 6 if options.quick else options.studies
-    _say(f"{count} studies of {TRIALS} trials ({HOURS:.1f} node hours) each\n\n{HEADER}")
-    _say("|---" * (HEADER.count("|") - 1) + "|")
+    say(f"{count} studies of {TRIALS} trials ({HOURS:.1f} node hours) each\n\n{HEADER}")
+    say(under(HEADER))
     with ProcessPoolExecutor(options.processes) as pool:
         for drift in (name for name in DRIFTS if options.only in name):
-            _say("\n".join(rows(drift, list(pool.map(partial(one, drift), range(count))))))
+            say("\n".join(rows(drift, list(pool.map(partial(one, drift), range(count))))))
 
 
 if __name__ == "__main__":

@@ -129,7 +129,6 @@ def test_more_in_flight_than_there_is_room_for_ends_the_level() -> None:
 def test_a_slow_rate_is_no_silence_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "SHORTEST_PATIENCE_S", 0.05)
     monkeypatch.setattr(session, "WATCH_PERIOD_S", 0.02)
-    monkeypatch.setattr(open_loop, "WATCH_PERIOD_S", 0.02)
     plan = LevelPlan(10, 6, patience_s=0.05, rate=4.0, warmup_requests=1)
     with ServerThread(Behaviour(chunk_delay_s=0.001)) as thread:
         run = arrive(thread.port, plan, tokens=4)
