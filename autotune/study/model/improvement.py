@@ -32,7 +32,7 @@ HOPELESS = 0.03
 DOUBTED = 0.1
 """When it is asked whether anything is left, nothing counts as more certain to die than that: crashes condemn wrongly,
 and a study that ended does not find out."""
-FITTED_ROWS = 240
+FITTED_ROWS = 200
 """Trials x levels that the model is fitted to at most; beyond, the best and the latest stand for the rest."""
 TRUSTED_FROM, TRUSTED_ABOVE = 8, 0.2
 """From so many complete trials on, a model must foretell this share of the spread of the objective."""
