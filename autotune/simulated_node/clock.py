@@ -19,9 +19,16 @@ class NodeClock:
     def __init__(self, speed: float) -> None:
         self.speed = speed
         self._started = time.monotonic()
+        self._stands_until = self._started
 
     def now_s(self) -> float:
-        return (time.monotonic() - self._started) * self.speed
+        return (max(time.monotonic(), self._stands_until) - self._started) * self.speed
+
+    def pause(self, seconds: float) -> None:
+        """Stands still for so many of its seconds, and goes on from there."""
+        wall = time.monotonic()
+        self._started += seconds / self.speed
+        self._stands_until = wall + seconds / self.speed
 
 
 class _TimeSpec(ctypes.Structure):

@@ -246,6 +246,8 @@ class NodeServer:
         self._generated += 1
         if faults.hang_after_requests is not None and self._generated > faults.hang_after_requests:
             self._stepper.scheduler.hung = True
+        if faults.pause_after_requests is not None and self._generated == faults.pause_after_requests + 1:
+            self._stepper.clock.pause(faults.pause_s)
         if faults.die_after_requests is not None and self._generated > faults.die_after_requests:
             error = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
             die_of(error, self._child, serving=True)

@@ -19,6 +19,8 @@ class Faults:
 
     die_after_requests: int | None = None
     hang_after_requests: int | None = None  # /health stays 200, no token comes any more
+    pause_after_requests: int | None = None  # the node's clock stands still once, for `pause_s`
+    pause_s: float = 10.0  # as the clock would count them
     hang_at_start: bool = False
     die_at_start: str | None = None  # one of DEATHS_AT_START
     serve_as: str | None = None  # the name it claims, whatever --served-model-name says
@@ -107,6 +109,7 @@ def _check_values(setting: NodeSetting) -> None:
             for name in ("error_rate", "looping_rate", "short_rate")
         },
         "foreign_requests must not be below 0": faults.foreign_requests >= 0,
+        "pause_s must not be below 0": faults.pause_s >= 0,
         f"die_at_start must be one of {', '.join(DEATHS_AT_START)}": faults.die_at_start in (None, *DEATHS_AT_START),
     }
     for rule, holds in rules.items():

@@ -144,6 +144,30 @@ def test_a_speculation_that_keeps_the_text_is_let_be(tmp_path: Path) -> None:
     assert len(texts[0]) >= 8
 
 
+def test_text_is_not_held_against_a_server_that_accepts_drafts_by_decree(tmp_path: Path) -> None:
+    pretending = dict(SPECULATING)
+    pretending["PARAMETERS"] += (
+        ", SGLANG_SIMULATE_ACC_LEN: {env: true, values: [2.0], when: speculative_algorithm != unset}"
+    )
+    status, _last, said = run(tmp_path, {"broken_verification": True}, **pretending, BUDGET="2")
+    assert status == 0, said
+    trial = trials(tmp_path)[1]
+    assert (trial["pretences"], trial["state"]) == (["SGLANG_SIMULATE_ACC_LEN=2.0"], "complete")
+    assert trial["findings"] == []
+    assert not (tmp_path / "runs" / "latest" / "trials" / "0001" / "texts.json").exists()
+
+
+def test_a_level_in_which_the_server_stood_still_is_measured_again_and_the_second_time_stands(tmp_path: Path) -> None:
+    status, trial, said = run(tmp_path, {"pause_after_requests": 14, "pause_s": 30})
+    assert status == 0, said
+    assert set(found(trial)) <= MACHINE
+    (level,) = trial["measurements"]
+    (remark,) = [remark for remark in level["remarks"] if remark.startswith("measured twice: ")]
+    first = float(remark.split(" and gave ")[1].split(" tok/s")[0])
+    assert "no stream had anything for " in remark
+    assert first < 0.8 * level["output_throughput"]["value"]
+
+
 def bench(node: Any, folder: Path) -> Any:
     options = ("--concurrency", "4", "--max-tokens", "32", "--json")
     return autotune("bench", "--url", f"http://127.0.0.1:{node.port}", *options, cwd=folder)

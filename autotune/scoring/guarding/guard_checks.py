@@ -13,6 +13,7 @@ from autotune.domain.measurement import LevelRun, Measurement, RequestRecord
 from autotune.domain.models import Speculation
 from autotune.scoring.guarding.acceptance import acceptance_findings
 from autotune.scoring.guarding.guards import GUARDS, LAG_S, finding, settle
+from autotune.scoring.guarding.pauses import pauses
 from autotune.scoring.guarding.repetition import looping_share
 from autotune.scoring.window import Window, arrived_inside, ended_inside
 
@@ -217,6 +218,18 @@ def _repetition(evidence: Evidence) -> Finding | None:
     return finding("repetition", text, evidence.level, looping_share=share, baseline_looping_share=base)
 
 
+def _pause(evidence: Evidence) -> Finding | None:
+    window = evidence.run.window
+    if not evidence.closed or window is None:
+        return None
+    seen = pauses(evidence.run.records, window)
+    if seen is None or sum(seen.lengths_s) <= GUARDS["pause"].threshold * (window[1] - window[0]):
+        return None
+    told = ", ".join(f"{length:.3g}" for length in seen.lengths_s)
+    text = f"no stream had anything for {told} s, and else never for more than {seen.usual_s:.3g} s"
+    return finding("pause", text, evidence.level, pause_s=sum(seen.lengths_s), usual_s=seen.usual_s)
+
+
 def _gpu_disturbed(evidence: Evidence) -> Finding | None:
     if not evidence.disturbed:
         return None
@@ -250,6 +263,7 @@ _CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _running,
     _rate_not_sustained,
     _repetition,
+    _pause,
     _gpu_disturbed,
     _node_cpu,
 )

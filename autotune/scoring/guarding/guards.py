@@ -16,7 +16,8 @@ from autotune.domain.trial import FailureReason
 
 @dataclass(frozen=True)
 class Guard:
-    """`rule`: when it finds something, with `threshold` in it. `reason`: why a trial with such a level failed."""
+    """`rule`: when it finds something, with `threshold` in it. `reason`: why a trial with such a level failed.
+    `passing`: another passage of the level may be free of it, so that it is measured once more first."""
 
     name: str
     effect: Effect
@@ -24,6 +25,7 @@ class Guard:
     why: str
     threshold: float = 0.0
     reason: FailureReason | None = None
+    passing: bool = False
 
 
 _VOID, _ALARM, _MARK = Effect.VOID, Effect.ALARM, Effect.MARK
@@ -187,6 +189,15 @@ _TABLE = (
         "whether it keeps up is not known",
     ),
     Guard(
+        "pause",
+        _MARK,
+        "once to three times no stream had anything for over five times as long as ever else, over 2 % of the window "
+        "in all, in the window and in its repetition",
+        "a kernel was compiled, or the node stood still: another window would have shown more",
+        0.02,
+        passing=True,
+    ),
+    Guard(
         "gpu_disturbed",
         _MARK,
         "GPUs held down, or a stranger's process on them, in the window and in its repetition (docs/measuring.md)",
@@ -251,4 +262,5 @@ def reason_of(found: Finding) -> FailureReason:
 
 def by_circumstance(found: Finding) -> bool:
     """Whether another passage of the level may be free of it."""
-    return found.effect is Effect.VOID and reason_of(found) is FailureReason.LEVEL_VOID
+    is_void = found.effect is Effect.VOID and reason_of(found) is FailureReason.LEVEL_VOID
+    return is_void or GUARDS[found.guard].passing

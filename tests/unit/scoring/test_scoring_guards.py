@@ -9,7 +9,7 @@ import pytest
 from builders import level_run, measurement, record
 
 from autotune.domain.finding import Effect, Finding, ServerWindow
-from autotune.domain.measurement import ClientHealth, RequestRecord
+from autotune.domain.measurement import ClientHealth, LevelRun, RequestRecord
 from autotune.domain.trial import FailureReason
 from autotune.scoring.guarding.guard_checks import Evidence, findings, guarded, mean_in_flight
 from autotune.scoring.guarding.guards import GUARDS, by_circumstance, finding, reason_of, settle
@@ -140,6 +140,40 @@ def test_a_rate_that_is_not_sustained_is_a_finding_and_the_levels_guards_say_not
     assert names(given) == {"rate_not_sustained"}
 
 
+def steady(*pauses: tuple[int, float], gap_s: float = 0.01, count: int = 400) -> LevelRun:
+    """Chunks of two streams by turns, `gap_s` apart; after the n-th, so many seconds more."""
+    longer, now, stamps = dict(pauses), 0.0, []
+    for index in range(count):
+        now += gap_s + longer.get(index, 0.0)
+        stamps.append(now)
+    streams = (stamps[0::2], stamps[1::2])
+    records = [record(sent_s=0.0, chunks=[(stamp, 1) for stamp in stream]) for stream in streams]
+    return level_run(*records, window=(0.0, now))
+
+
+@pytest.mark.parametrize(
+    ("run", "paused"),
+    [
+        (steady(), False),
+        (steady((100, 2.0)), True),
+        (steady((100, 2.0), (200, 1.5), (300, 2.5)), True),
+        (steady((100, 2.0), (150, 2.0), (200, 2.0), (250, 2.0)), False),  # so often is how this server runs
+        (steady((100, 0.1), (150, 0.3), (200, 0.9), (250, 2.0)), False),  # gaps of all lengths: prefill
+        (steady((100, 0.06)), False),  # apart, and nothing to speak of
+        (steady((5, 2.0), count=15), False),  # too few to tell
+        (replace(steady((100, 2.0)), rate=2.0), False),  # nobody may have asked for anything
+    ],
+)
+def test_a_server_that_stood_still_is_told_from_one_that_has_long_gaps(run: LevelRun, paused: bool) -> None:
+    assert ("pause" in names(evidence(run=run))) is paused
+
+
+def test_what_is_told_of_a_pause_is_how_long_it_was_and_how_long_none_was_else() -> None:
+    (seen,) = [found for found in findings(evidence(run=steady((100, 2.0)))) if found.guard == "pause"]
+    assert seen.text == "no stream had anything for 2.01 s, and else never for more than 0.01 s"
+    assert seen.values == {"pause_s": pytest.approx(2.01), "usual_s": pytest.approx(0.01)}
+
+
 def test_what_the_clients_own_test_says_is_among_the_findings() -> None:
     said = finding("client_untested", "tested up to 5", 2)
     assert said in findings(evidence(client=said))
@@ -172,6 +206,7 @@ def test_every_guard_that_voids_has_a_reason_and_no_other_has_one(guard: Any) ->
 
 def test_only_what_another_passage_may_be_free_of_counts_as_circumstance() -> None:
     assert by_circumstance(finding("client_slow", "", 1))
+    assert by_circumstance(finding("pause", "", 1))
     assert not by_circumstance(finding("answer_length", "", 1))
     assert not by_circumstance(finding("client_busy", "", 1))
     assert reason_of(finding("text", "", None)) is FailureReason.WRONG_ANSWERS
