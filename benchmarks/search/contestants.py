@@ -12,11 +12,13 @@ import random
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import optuna
+from optuna.distributions import CategoricalChoiceType
 
 from autotune.domain.configuration import Configuration, Value
 from autotune.domain.space import Parameter
@@ -194,6 +196,27 @@ def tpe_shipped(table: Table, seed: int, session: Session) -> None:
                 study.tell(trial, value)
 
 
+def gp_shipped(table: Table, seed: int, session: Session) -> None:
+    """Optuna's GPSampler with its defaults. It sees every parameter in each trial, since it draws at random those that
+    not all trials have; what dies is told as the worst value so far, since it does not look at failed trials at all and
+    would propose them for ever. Needs torch and scipy."""
+    space = OptunaSpace(table.spec.space)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.GPSampler(seed=seed))
+        distributions = {name: dimension.distribution for name, dimension in space.dimensions.items()}
+        told: list[float] = []
+        while True:
+            trial = study.ask(distributions)
+            value = session.run(_active(space, trial.params))
+            if value is None and not told:
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                continue
+            told.append(min(told) if value is None else value)
+            study.tell(trial, told[-1])
+
+
 OTHERS: dict[str, Strategy] = {
     "random": random_search,
     "grid": grid,
@@ -201,12 +224,25 @@ OTHERS: dict[str, Strategy] = {
     "stages": stages,
     "tiers": tiers,
     "tpe_shipped": tpe_shipped,
+    "gp_shipped": gp_shipped,
     "oracle": oracle,
     "guided_pass": guided_pass,
 }
 STOPPING = tuple(name + SETTLING for name in ("greedy_tpe", "greybox", "greedy_greybox"))
+NEEDS = {"gp_shipped": ("torch", "scipy")}
 ALL = (*OTHERS, *OWN, *STOPPING)
+AVAILABLE = tuple(name for name in ALL if all(find_spec(module) for module in NEEDS.get(name, ())))
+"""Without those for which something is not installed."""
 LIMITS = ("oracle", "guided_pass")
+
+
+def _active(space: OptunaSpace, drawn: Mapping[str, CategoricalChoiceType]) -> Configuration:
+    """Of parameters that were all drawn, those whose conditions hold."""
+    active: dict[str, Value] = {}
+    for parameter in space.space.parameters:
+        if space.space.is_active(parameter, active):
+            active[parameter.name] = space.dimensions[parameter.name].from_optuna(drawn[parameter.name])
+    return Configuration(active)
 
 
 def _legal(table: Table, session: Session) -> Iterator[Configuration]:
