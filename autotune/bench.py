@@ -23,9 +23,11 @@ from autotune.domain.workload import (
     ENDPOINTS,
     LATE_PRECISION,
     LATE_WARM_UP,
+    LEAST_AT_RATE,
     REQUESTS_PER_SLOT,
     LevelPlan,
     MeasurementPlan,
+    at_rate,
 )
 from autotune.errors import InputError, LoadFailed, ServingEnvironmentError
 from autotune.launch import Control
@@ -36,9 +38,6 @@ from autotune.scoring.intervals.stopping import WarmAndPrecise
 from autotune.trial_runner.failures import RequestsFailed, refuse_failed_requests
 
 LEAST_REQUESTS = 10
-LEAST_AT_RATE = 60
-ROOM_AT_RATE = 1000
-"""Requests in flight at which a rate counts as more than the server sustains."""
 DIALECT = "sglang"
 _HTTP_OK, _DENIED = 200, (401, 403)
 
@@ -142,9 +141,7 @@ def bench(
                 client=None if client is None else client.finding_on(run, site.speed or 1.0),
             )
         )
-        if (
-            run.rate is None or not run.remarks
-        ):  # a rate that was too high is a finding, though many of its requests have no end
+        if run.sustained:  # a rate that was too high is a finding, though many of its requests have no end
             _refuse_failed(measurement, run.records)
         measurements.append(measurement)
         on_level(measurement)
@@ -162,8 +159,7 @@ def _refuse_failed(measurement: Measurement, records: tuple[RequestRecord, ...])
 
 def line(measurement: Measurement) -> str:
     """The seeds' line; of an open loop with its rate before it, and the mean number in flight as its level."""
-    shown = level_line(measurement)
-    return shown if measurement.rate is None else f"rate {measurement.rate:g}/s | {shown}"
+    return level_line(measurement)
 
 
 def test_line(true_rate: float, delivered: float, concurrency: int, lag_p99_s: float | None, cpu: float | None) -> str:
@@ -180,9 +176,7 @@ def _levels(plan: BenchPlan) -> tuple[LevelPlan, ...]:
         wrong = [rate for rate in plan.rates if not (rate > 0 and math.isfinite(rate))]
         if wrong:
             raise InputError(f"a rate must be above 0 requests a second, but got {wrong[0]:g}")
-        requests = plan.requests or LEAST_AT_RATE
-        warmup = max(LEAST_REQUESTS, requests // 5)
-        return tuple(LevelPlan(ROOM_AT_RATE, requests, rate=rate, warmup_requests=warmup) for rate in plan.rates)
+        return tuple(at_rate(rate, plan.requests or LEAST_AT_RATE) for rate in plan.rates)
     if not plan.concurrency or min(plan.concurrency) < 1:
         raise InputError(f"concurrency levels must be at least 1, but got {plan.concurrency}")
     needed = REQUESTS_PER_SLOT * max(plan.concurrency)

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,8 @@ FIRST_RATE = 20_000.0
 SHORTEST_INTERVAL_S = 0.002
 """Between the chunks of one stream, where the rate is raised: no server is faster."""
 REACHED = 0.9
+AT_RATES = (32, 256)
+"""Streams at which the client is tested for a study's rates: what is in flight there is not known beforehand."""
 SLOWER_TRIES = 3
 """Halvings of a rate that was not held: a level is refused for the client where it does not hold an eighth of it."""
 RATES = (20_000.0, 40_000.0, 80_000.0)
@@ -121,9 +123,11 @@ class ClientTest:
         known = [level for level in self.levels if level.concurrency >= concurrency and level.holds]
         return max((level.true_rate for level in known), default=0.0)
 
-    def refuse_levels(self) -> None:
-        """Raises InputError for levels at which the client did not keep up with any rate that it was tested at."""
-        lost = sorted({level.concurrency for level in self.levels if not self.shown(level.concurrency)})
+    def refuse_levels(self, wanted: Collection[int] | None = None) -> None:
+        """Raises InputError for levels at which the client did not keep up with any rate that it was tested at.
+        `wanted`: those that matter; None: all."""
+        tested = {level.concurrency for level in self.levels}
+        lost = sorted(level for level in tested if not self.shown(level) and (wanted is None or level in wanted))
         if not lost:
             return
         tried = "; ".join(
@@ -244,18 +248,21 @@ def run_client_test(
 
 
 def for_study(spec: StudySpec, engine: Engine, *, tuner_python: str, note: Callable[[str], None]) -> ClientTest:
-    """At the study's own levels. Empty on a simulated node, whose clock runs as fast as its file says; and where the
-    test cannot be made, which `note` is told: it is no reason not to measure. Raises InputError for levels that the
-    client cannot bear."""
+    """At the study's own levels; for its rates at AT_RATES, which refuse nothing: what the client does not hold there
+    is said of a level that comes so far. Empty on a simulated node, whose clock runs as fast as its file says; and
+    where the test cannot be made, which `note` is told: it is no reason not to measure. Raises InputError for levels
+    that the client cannot bear."""
     if engine.simulated:
         return ClientTest()
     try:
         wire = engine.wire_for(spec.workload.endpoint, "reference")
-        tested = run_client_test(spec.workload.levels, wire, tuner_python=tuner_python)
+        closed = spec.workload.closed
+        streams = {*closed, *(AT_RATES if spec.workload.rates else ())}
+        tested = run_client_test(sorted(streams), wire, tuner_python=tuner_python)
     except TrialError as error:
         note(f"the load client could not be tested: {error.message}")
         return ClientTest()
-    tested.refuse_levels()
+    tested.refuse_levels(closed)
     return tested
 
 

@@ -122,10 +122,11 @@ def _search(spec: StudySpec, session: _Session, options: Options) -> tuple[str, 
     return stopped, None, False
 
 
-def conclude(spec: StudySpec, folder: RunFolder, stopped: str = "") -> StudyResult:
-    """The study as recorded, with the best compared with the baseline. Writes nothing."""
+def conclude(spec: StudySpec, folder: RunFolder, stopped: str = "", *, explained: bool = True) -> StudyResult:
+    """The study as recorded, with the best compared with the baseline. Writes nothing. Explaining takes a second or
+    two: whoever shows no effects need not wait for it."""
     known = replace(spec, earlier=recording.read_knowledge(folder))
-    return study.conclude(known, folder.trials(), stopped)
+    return study.conclude(known, folder.trials(), stopped, explained=explained)
 
 
 class _Session:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotune.cli.options import DEFAULT_RUNS, Runs, Study, find_run
+from autotune.domain.level import Level, Rate, named
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,24 +42,28 @@ def export(
     level: Annotated[
         int | None, typer.Option("--level", min=1, help="The best at this concurrency level, not by the objective.")
     ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="The best at this rate, in requests a second.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="The address that the exported server is to bind.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 30000,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; stdout where left out.")] = None,
     runs: Runs = DEFAULT_RUNS,
 ) -> None:
-    """Print the launch command of the best trial, of the best at --level, or of --trial, exactly as it ran."""
+    """Print the launch command of the best trial, or of --trial, or of the best at --level or --rate, as it ran."""
     from autotune import exporters, pipeline
 
-    if trial is not None and level is not None:
-        raise InputError("--trial and --level each name a trial", hint="give one of them")
+    if sum(given is not None for given in (trial, level, rate)) > 1:
+        raise InputError("--trial, --level and --rate each name a trial", hint="give one of them")
+    at = level if rate is None else Rate(rate)
     folder, spec = find_run(runs, study)
-    result = pipeline.conclude(spec, folder)
-    if level is not None:
-        chosen, why = _best_at(result, level)
+    result = pipeline.conclude(spec, folder, explained=False)
+    if at is not None:
+        chosen, why = _best_at(result, at)
     else:
         chosen, why = (result.best if trial is None else _numbered(result, trial)), ""
     if chosen is None:
-        raise _nothing_to_export(result, folder.path.name, trial, level)
+        raise _nothing_to_export(result, folder.path.name, trial, at)
     text = exporters.render(form, result, chosen, host=host, port=port, note=why)
     if output is None:
         typer.echo(text, nl=not text.endswith("\n"))
@@ -75,30 +80,31 @@ def _numbered(result: StudyResult, trial: int) -> TrialResult | None:
     return next((t for t in result.trials if t.number == trial), None)
 
 
-def _best_at(result: StudyResult, level: int) -> tuple[TrialResult | None, str]:
+def _best_at(result: StudyResult, level: Level) -> tuple[TrialResult | None, str]:
     """And what to say of it: in the export, and on stderr where it is not clearly the best."""
     from autotune import reporting
 
     best = reporting.best_at(result, level)
     if best is None:
         return None, ""
+    figure = "goodput" if isinstance(level, Rate) else "throughput"
     trial, clearness = best.point.trial, reporting.clearness(best)
     if not best.clear:
-        typer.echo(f"level {level}: trial {trial.number} has the highest throughput; {clearness}", err=True)
-    return trial, f"highest throughput at level {level} ({clearness}), not the best by the objective of all levels"
+        typer.echo(f"{named(level)}: trial {trial.number} has the highest {figure}; {clearness}", err=True)
+    return trial, f"highest {figure} at {named(level)} ({clearness}), not the best by the objective of all levels"
 
 
-def _nothing_to_export(result: StudyResult, study: str, trial: int | None, level: int | None) -> InputError:
+def _nothing_to_export(result: StudyResult, study: str, trial: int | None, level: Level | None) -> InputError:
     numbers = ", ".join(str(t.number) for t in result.complete) or "none"
     hint = f"complete trials: {numbers}"
     least = result.least_violating
     if trial is not None:
         what = f"it has no trial {trial}"
     elif level is not None and level not in result.spec.workload.levels:
-        what = f"it has no level {level}"
+        what = f"it has no {named(level)}"
         hint = f"its levels: {', '.join(map(str, result.spec.workload.levels))}"
     elif least is not None and least.broken:
-        what = "no trial keeps to the SLO" + ("" if level is None else f" at level {level}")
+        what = "no trial keeps to the SLO" + ("" if level is None else f" at {named(level)}")
         hint = f"the one that comes closest: --trial {least.number}"
     else:
         what = "no trial of it is complete"
@@ -114,6 +120,6 @@ def studies(runs: Runs = DEFAULT_RUNS) -> None:
     for found in RunFolder.all(runs):
         try:
             folder, spec = find_run(runs, found.path.name)
-            typer.echo(f"{folder.path.name}  {reporting.verdict(pipeline.conclude(spec, folder))}")
+            typer.echo(f"{folder.path.name}  {reporting.verdict(pipeline.conclude(spec, folder, explained=False))}")
         except AutotuneError as error:
             typer.echo(f"{found.path.name}  unreadable: {error.message.splitlines()[0]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autotune.domain.level import Level
 from autotune.domain.measurement import Estimate
 
 
@@ -43,7 +44,7 @@ class Finalist:
     gain: Estimate | None = None
     verdict: str = "unclear"
     behind: Estimate | None = None
-    levels: Mapping[int, float] = field(default_factory=dict)
+    levels: Mapping[Level, float] = field(default_factory=dict)
     dropped: str = ""
 
 
@@ -86,7 +87,7 @@ class Drift:
     hours: float
     change: Estimate
     launch_spread: float
-    levels: Mapping[int, Estimate] = field(default_factory=dict)
+    levels: Mapping[Level, Estimate] = field(default_factory=dict)
     corrected: Mapping[int, Estimate] = field(default_factory=dict)
     largest: float = 0.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autotune.domain.level import Level
 from autotune.domain.measurement import Estimate
 
 FASTER, SLOWER, UNCLEAR = "faster", "slower", "unclear"
@@ -30,7 +31,7 @@ class Effect:
     before: str
     after: str
     ratio: Estimate
-    per_level: Mapping[int, Estimate] = field(default_factory=dict)
+    per_level: Mapping[Level, Estimate] = field(default_factory=dict)
     contexts: int = 1
     brought: tuple[str, ...] = ()
     trials: tuple[int, ...] = ()
@@ -59,6 +60,27 @@ class Interaction:
 
 
 @dataclass(frozen=True)
+class Modelled:
+    """What the search's model, fitted to all of the study's trials, says of the factors around one configuration.
+
+    trial: the configuration is that trial's. effects: `contexts` is 0 and `trials` empty, being foretold rather than
+    compared. looked_at: pairs of factors. fitted: trials behind it. foretold: the share of the spread of the objective
+    that it foretells of configurations that it was not shown; None where that was not asked. widened: by how much the
+    intervals were stretched since it errs by more than it says. withheld: why nothing is shown, or empty.
+    """
+
+    trial: int | None = None
+    effects: tuple[Effect, ...] = ()
+    interactions: tuple[Interaction, ...] = ()
+    looked_at: int = 0
+    fitted: int = 0
+    foretold: float | None = None
+    decomposed: bool = True
+    widened: float = 1.0
+    withheld: str = ""
+
+
+@dataclass(frozen=True)
 class Untried:
     """Values of a parameter that no complete trial had; `crashed` are those that were launched and never served."""
 
@@ -72,7 +94,8 @@ class Explanation:
     """launch_spread: relative standard deviation from launch to launch of one configuration, out of `replicates`
     further measurements; None where nothing was measured twice, and the intervals then do not hold it. looked_at: how
     many interactions were tested. untried_pairs: of values of two switches, legal as far as is known, that no
-    complete trial had together. importances: PED-ANOVA's, which sum to 1; empty where it cannot be computed."""
+    complete trial had together. importances: PED-ANOVA's, which sum to 1; empty where it cannot be computed. modelled:
+    None only where nobody asked the model."""
 
     effects: tuple[Effect, ...] = ()
     interactions: tuple[Interaction, ...] = ()
@@ -83,3 +106,4 @@ class Explanation:
     importance_note: str = ""
     launch_spread: float | None = None
     replicates: int = 0
+    modelled: Modelled | None = None

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from autotune.domain.level import Level, named
+
 
 class Effect(StrEnum):
     """What a finding does to the level that it was made at."""
@@ -25,12 +27,12 @@ class Finding:
     guard: str
     effect: Effect
     text: str
-    level: int | None = None
+    level: Level | None = None
     values: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """`mark eager_steps, level 64: 31% of ...`"""
-        where = "" if self.level is None else f", level {self.level}"
+        where = "" if self.level is None else f", {named(self.level)}"
         return f"{self.effect} {self.guard}{where}: {self.text}"
 
 

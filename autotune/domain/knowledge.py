@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autotune.domain.configuration import Configuration
+from autotune.domain.level import Level
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Prior:
     configuration: Configuration
     run: str
     trial: int
-    ratios: Mapping[int, float]
-    accept: Mapping[int, float] = field(default_factory=dict)
+    ratios: Mapping[Level, float]
+    accept: Mapping[Level, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autotune.domain.finding import Effect, Finding, ServerWindow
+from autotune.domain.level import Level, Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ class LevelRun:
     rate: float | None = None  # open loop: requests a second; `concurrency` is then the mean number in flight, rounded
     remarks: tuple[str, ...] = ()  # what the client has to say against the level, its stopping rule's word included
     opened_late_s: float = 0.0  # by how much a stopping rule moved the window's opening, as warm-up was not over
+
+    @property
+    def level(self) -> Level:
+        return self.concurrency if self.rate is None else Rate(self.rate)
+
+    @property
+    def sustained(self) -> bool:
+        """False of a rate at which in flight grew without bound: an open loop remarks on nothing else."""
+        return self.rate is None or not self.remarks
 
 
 @dataclass(frozen=True)
@@ -115,13 +125,16 @@ class DeviceWindow:
     throttled: Mapping[str, float] = field(default_factory=dict)
 
 
+UNSUSTAINED = "rate_not_sustained"
+"""The guard that says that in flight grew without bound at a rate."""
+
 ALARM = "ALARM: "
 """How a remark of older records begins that must be seen by whoever reads any figure of the trial: now a finding."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one concurrency level showed. Whatever was not seen is None, never zero.
+    """What one level showed. Whatever was not seen is None, never zero.
 
     output_throughput: completion tokens inside the window per second. per_request_rate: mean over requests of
     completion tokens / E2E latency, tok/s. ttft, itl, tpot: milliseconds; e2e: seconds. ITL is the gap between
@@ -152,6 +165,15 @@ class Measurement:
     answer_tokens: float | None = None  # mean completion tokens of the requests that ended well
 
     @property
+    def level(self) -> Level:
+        return self.concurrency if self.rate is None else Rate(self.rate)
+
+    @property
+    def sustained(self) -> bool:
+        """See LevelRun; of a measurement that the guards have looked at."""
+        return all(found.guard != UNSUSTAINED for found in self.findings)
+
+    @property
     def alarms(self) -> tuple[str, ...]:
         """Without the word itself. Older records have them among the remarks."""
         told = tuple(remark.removeprefix(ALARM) for remark in self.remarks if remark.startswith(ALARM))
@@ -179,7 +201,7 @@ class Score:
 
     metric: str
     estimate: Estimate
-    per_level: Mapping[int, float] = field(default_factory=dict)
+    per_level: Mapping[Level, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

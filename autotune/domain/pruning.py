@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from autotune.domain.level import Level, named_all
 from autotune.domain.measurement import Estimate, Measurement
 
 _UNITS = {"weighted_throughput": ("tok/s", 1), "weighted_speedup": ("x", 2), "weighted_goodput": ("req/s", 2)}
@@ -21,14 +22,12 @@ class Bound:
     score: float
     best: Estimate
     holder: int
-    measured: tuple[int, ...]
-    optimistic: Mapping[int, float] = field(default_factory=dict)
+    measured: tuple[Level, ...]
+    optimistic: Mapping[Level, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """`stopped after levels 64 and 16: at most 0.81 x, the best (trial 5) has 1.12 ± 0.02`."""
-        names = [str(level) for level in self.measured]
-        where = f"level {names[0]}" if len(names) == 1 else f"levels {', '.join(names[:-1])} and {names[-1]}"
-        return f"stopped after {where}: at most {self.at_most}, {self.the_best}"
+        return f"stopped after {named_all(self.measured)}: at most {self.at_most}, {self.the_best}"
 
     @property
     def at_most(self) -> str:
@@ -50,7 +49,7 @@ class LevelScreen(Protocol):
     other trials is fixed when the trial begins."""
 
     @property
-    def order(self) -> tuple[int, ...]:
+    def order(self) -> tuple[Level, ...]:
         """Every level of the workload, in the order in which they are to be measured."""
         ...
 

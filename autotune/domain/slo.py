@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autotune.domain.level import Level, named
+
 PERCENTILES = ("p50", "p95", "p99")
 CEILINGS = (
     *(f"{name}_{percentile}_ms" for name in ("ttft", "tpot", "itl") for percentile in PERCENTILES),
@@ -29,20 +31,20 @@ class Slo:
     own bound on a figure takes the place of the general one."""
 
     everywhere: Mapping[str, float] = field(default_factory=dict)
-    levels: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    levels: Mapping[Level, Mapping[str, float]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.everywhere) or any(self.levels.values())
 
-    def at(self, level: int) -> dict[str, float]:
+    def at(self, level: Level) -> dict[str, float]:
         """Bounds on the figures of this level."""
         return {name: bound for name, bound in self._all_at(level).items() if name not in REQUEST_BOUNDS}
 
-    def of_a_request(self, level: int) -> dict[str, float]:
+    def of_a_request(self, level: Level) -> dict[str, float]:
         """Bounds on each of this level's requests."""
         return {name: bound for name, bound in self._all_at(level).items() if name in REQUEST_BOUNDS}
 
-    def _all_at(self, level: int) -> dict[str, float]:
+    def _all_at(self, level: Level) -> dict[str, float]:
         return {**self.everywhere, **self.levels.get(level, {})}
 
 
@@ -51,17 +53,19 @@ class SloCheck:
     """One bound at one level. `observed` None: the level does not show the figure, and the bound counts as broken.
 
     violation: observed / bound - 1 for a ceiling, 1 - observed / bound for a floor; above 0 is broken. `low`, `high`:
-    the figure's own 95 % interval, each None where so few `requests` set no end to it.
+    the figure's own 95 % interval, each None where so few `requests` set no end to it. A rate that is not `sustained`
+    keeps no bound, whatever was seen until it was given up; `violation` is then None, or above what that counts for.
     """
 
     figure: str
-    level: int
+    level: Level
     bound: float
     observed: float | None
     violation: float | None
     requests: int
     low: float | None = None
     high: float | None = None
+    sustained: bool = True
 
     @property
     def broken(self) -> bool:
@@ -70,6 +74,8 @@ class SloCheck:
     @property
     def clear(self) -> bool:
         """Whether the whole interval lies on the side of the bound on which the figure does."""
+        if not self.sustained:
+            return True
         if self.observed is None:
             return False
         above = self.broken != (self.figure in FLOORS)
@@ -79,7 +85,9 @@ class SloCheck:
 
     def __str__(self) -> str:
         """`ttft_p95_ms at level 64: 812 > 500`, and how far that is to be trusted where it is not clear."""
-        where = f"{self.figure} at level {self.level}"
+        where = f"{self.figure} at {named(self.level)}"
+        if not self.sustained:
+            return f"{where}: the rate is not sustained, and {self.bound:g} is the bound"
         if self.observed is None:
             return f"{where}: not seen, and {self.bound:g} is the bound"
         if self.figure in FLOORS:

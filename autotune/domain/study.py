@@ -10,6 +10,7 @@ from autotune.domain.configuration import Configuration, Value
 from autotune.domain.confirmation import Confirm, Confirmation, Drift
 from autotune.domain.explanation import Explanation
 from autotune.domain.knowledge import Knowledge
+from autotune.domain.level import Rate
 from autotune.domain.measurement import Comparison, Estimate, Objective
 from autotune.domain.slo import Slo
 from autotune.domain.space import SearchSpace
@@ -17,10 +18,12 @@ from autotune.domain.trial import Origin, TrialResult, TrialState
 from autotune.domain.workload import (
     LATE_PRECISION,
     LATE_WARM_UP,
+    LEAST_AT_RATE,
     REQUESTS_PER_SLOT,
     LevelPlan,
     MeasurementPlan,
     Workload,
+    at_rate,
 )
 
 ENGINE_PYTHON = "engine_python"
@@ -101,11 +104,17 @@ class StudySpec:
     source: Mapping[str, Any] = field(default_factory=dict)
     earlier: Knowledge = field(default_factory=Knowledge)
 
+    @property
+    def ranks_by_throughput(self) -> bool:
+        """Whether the objective is made of the throughput of closed loops: what the models of the search foretell."""
+        return self.objective.metric != "weighted_goodput" and not self.workload.rates
+
     def plan(self) -> MeasurementPlan:
-        """At least 5 x level requests at each level, and never fewer than `min_requests`; more where the workload asks
-        for a precision, or warm-up lasts."""
+        """At least 5 x level requests at each level and 60 at each rate, and never fewer than `min_requests`; more
+        where the workload asks for a precision, warm-up lasts, or requests at a rate do."""
+        levels = self.workload.levels
         return MeasurementPlan(
-            levels=tuple(self._level(level) for level in self.workload.levels),
+            levels=tuple(self._rate(one) if isinstance(one, Rate) else self._level(one) for one in levels),
             max_tokens=self.workload.max_tokens,
             temperature=self.workload.temperature,
             ignore_eos=self.workload.ignore_eos,
@@ -120,6 +129,11 @@ class StudySpec:
             most_requests=floor * (LATE_WARM_UP if self.workload.precision is None else LATE_PRECISION),
             seconds=self.workload.level_seconds,
         )
+
+    def _rate(self, rate: Rate) -> LevelPlan:
+        floor = max(LEAST_AT_RATE, self.min_requests)
+        patience = self.limits.request_patience_s
+        return at_rate(rate.per_second, floor, patience, most_requests=floor * LATE_PRECISION)
 
 
 @dataclass(frozen=True)

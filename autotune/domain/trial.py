@@ -10,6 +10,7 @@ from typing import Any
 from autotune.domain.configuration import Configuration
 from autotune.domain.confirmation import Replicate
 from autotune.domain.finding import Finding
+from autotune.domain.level import Level
 from autotune.domain.measurement import Measurement, Score
 from autotune.domain.pruning import Bound, LevelScreen
 from autotune.domain.slo import UNSEEN, SloCheck
@@ -226,5 +227,5 @@ class TrialResult:
         """Of each level, then of the trial as a whole."""
         return (*(found for seen in self.measurements for found in seen.findings), *self.findings)
 
-    def at(self, concurrency: int) -> Measurement | None:
-        return next((m for m in self.measurements if m.concurrency == concurrency), None)
+    def at(self, level: Level) -> Measurement | None:
+        return next((m for m in self.measurements if m.level == level), None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from autotune.domain.level import Level, Rate
 from autotune.domain.stopping import StoppingRule
 
 
@@ -38,23 +39,14 @@ ENDPOINTS = ("generate", "chat", "completions")
 
 
 @dataclass(frozen=True)
-class Arrivals:
-    """An open loop: requests arrive whether or not earlier ones are done. `rates` maps requests a second (on the
-    node's clock) to weights."""
-
-    rates: Mapping[float, float]
-    process: str = "poisson"
-
-    PROCESSES = ("poisson",)
-
-
-@dataclass(frozen=True)
 class Workload:
     """`concurrency` maps each level (requests kept in flight, closed loop) to its weight in the objective.
 
-    `prefix_sharing`: every prompt begins with the same text of about `prefix_tokens` tokens. `arrivals`: an open loop
-    instead of, or beside, the levels. `precision`: half of the 95 % interval over the throughput that a level is to
-    reach; None: a level ends with its floor of requests. `level_seconds`: bound on a window, on the node's clock.
+    `rates` maps requests a second (open loop, Poisson arrivals, on the node's clock) to weights; either may be empty.
+
+    `prefix_sharing`: every prompt begins with the same text of about `prefix_tokens` tokens. For closed loops alone:
+    `precision`, half of the 95 % interval over the throughput that a level is to reach (None: a level ends with its
+    floor of requests); `level_seconds`, bound on a window, on the node's clock.
     """
 
     concurrency: Mapping[int, float]
@@ -65,13 +57,24 @@ class Workload:
     endpoint: str = "generate"
     prefix_sharing: bool = False
     prefix_tokens: int = 1024
-    arrivals: Arrivals | None = None
     precision: float | None = None
     level_seconds: float | None = None
+    rates: Mapping[float, float] = field(default_factory=dict)
 
     @property
-    def levels(self) -> tuple[int, ...]:
+    def weights(self) -> dict[Level, float]:
+        """Of every level, closed loops first, each kind ascending."""
+        found: dict[Level, float] = {level: self.concurrency[level] for level in self.closed}
+        return found | {Rate(rate): weight for rate, weight in sorted(self.rates.items())}
+
+    @property
+    def closed(self) -> tuple[int, ...]:
+        """Levels of closed loops."""
         return tuple(sorted(self.concurrency))
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        return tuple(self.weights)
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class LevelPlan:
 
     With a `rate` (requests a second on the node's clock) it is an open loop: `requests` arrive inside the window,
     `warmup_requests` before it, and `concurrency` is how many may be in flight before the rate counts as too high.
+    With `most_requests` each of the two goes on until it has lasted SETTLED_LATENCIES, or so many have arrived.
     """
 
     concurrency: int
@@ -98,6 +102,10 @@ class LevelPlan:
     rule: StoppingRule | None = field(default=None, compare=False)
 
     @property
+    def level(self) -> Level:
+        return self.concurrency if self.rate is None else Rate(self.rate)
+
+    @property
     def prompts(self) -> int:
         """What is set aside for this level: warm-up, its floor of requests, and what is in flight at its end. Without
         a rule an upper bound."""
@@ -107,8 +115,11 @@ class LevelPlan:
 
     @property
     def most_prompts(self) -> int:
-        """An upper bound on the prompts this level takes, as long as `most_requests` bounds it."""
-        if self.rate is not None or self.most_requests is None:
+        """An upper bound on the prompts this level takes, as long as `most_requests` bounds it. At a rate none is
+        certain: arrivals go on until the last of the window is answered."""
+        if self.rate is not None:
+            return 3 * (self.most_requests or self.requests) + self.warmup_requests
+        if self.most_requests is None:
             return self.prompts
         return self.most_requests + 2 * self.concurrency
 
@@ -133,3 +144,22 @@ REQUESTS_PER_SLOT = 5
 
 LATE_WARM_UP, LATE_PRECISION = 2, 8
 """How many times its floor of requests a level may take: for its warm-up alone, and to be as precise as asked."""
+
+LEAST_AT_RATE = 60
+"""Requests that arrive inside a rate's window: a growing queue shows from 40 on, and a share is known to 13 points."""
+
+ROOM_AT_RATE = 1000
+"""Requests in flight at which a rate counts as more than the server sustains."""
+
+LEAST_WARM_UP = 10
+
+SETTLED_LATENCIES = 1.5
+"""In flight has what the rate makes of it once so many of the longest latencies so far have passed."""
+
+
+def at_rate(
+    rate: float, requests: int, patience_s: float = LevelPlan.patience_s, *, most_requests: int | None = None
+) -> LevelPlan:
+    """An open loop of `rate` requests a second."""
+    warmup = max(LEAST_WARM_UP, requests // 5)
+    return LevelPlan(ROOM_AT_RATE, requests, patience_s, rate=rate, warmup_requests=warmup, most_requests=most_requests)

@@ -123,7 +123,7 @@ def _refusals(written: str, version: str, request: Request) -> list[str]:
     """What the engine has against the command itself: it will not be launched, and `check` will say the same."""
     spec = load_text(written, "the draft")
     asked = replace(
-        EngineVersion(version, release_of(version)), hardware=request.hardware, largest_level=max(spec.workload.levels)
+        EngineVersion(version, release_of(version)), hardware=request.hardware, largest_level=max(spec.workload.closed)
     )
     found = get("sglang").problems(spec.engine, asked, spec.baseline)
     return [f"the command itself will be refused: {one}" for one in found if not getattr(one, "bearable", False)]

@@ -4,8 +4,9 @@ Arrivals are a Poisson process, seeded by the first prompt of the level. A reque
 when a connection was found for it: a client that waits before it sends would hide the very delay it is to measure.
 
 Warm-up ends when `warmup_requests` have arrived and 1.5 of the longest latencies so far have passed, so that in flight
-has had the time to reach what the rate makes of it. `requests` then arrive inside the window. After it the arrivals go
-on until all of the window's are answered (a server that drains is faster than one that serves), and those are cut off.
+has had the time to reach what the rate makes of it. `requests` then arrive inside the window; where the level names a
+bound for them, more, until the window has lasted so long too. After it the arrivals go on until all of the window's are
+answered (a server that drains is faster than one that serves), and those are cut off.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from functools import partial
 from time import perf_counter
 
 from autotune.domain.measurement import LevelRun, RequestRecord
-from autotune.domain.workload import LevelPlan, Prompt
+from autotune.domain.workload import SETTLED_LATENCIES, LevelPlan, Prompt
 from autotune.errors import LevelRefused, LoadFailed
 from autotune.load.connection import Connection
 from autotune.load.growth import InFlight
 from autotune.load.request import LiveRequest
 from autotune.load.session import Session, Traffic
 
-SETTLED_LATENCIES = 1.5
 UNSUSTAINED = "the rate is above what the server sustains"
 UNFINISHED = "not finished when the level ended"
 
@@ -41,12 +41,11 @@ def refuse_rate(level: LevelPlan) -> None:
 
 
 class _Visit:
-    """One request on its way. `arrived` is a stamp, `place` its number from 0."""
+    """One request on its way. `arrived` is a stamp."""
 
-    def __init__(self, request: LiveRequest, arrived: float, place: int) -> None:
+    def __init__(self, request: LiveRequest, arrived: float) -> None:
         self.request = request
         self.arrived = arrived
-        self.place = place
         self.connection: Connection | None = None
 
 
@@ -102,8 +101,9 @@ class OpenLoop(Session):
         if self._over.done():
             return
         outside = self._opened is None or self._closed is not None
-        visit = _Visit(LiveRequest(prompt, self._tokens(prompt), warmup=outside), due, self._arrived)
+        visit = _Visit(LiveRequest(prompt, self._tokens(prompt), warmup=outside), due)
         self._arrived += 1
+        self._waited_for += not outside
         if not self._visits:
             self._last_progress = perf_counter()
         visit.request.mark_sent(due)
@@ -123,16 +123,28 @@ class OpenLoop(Session):
         self._after(max(0.0, due - perf_counter()), partial(self._arrive, prompt, due))
 
     def _open_or_close(self, due: float) -> None:
-        settled = self._longest_s > 0 and due - self._started >= SETTLED_LATENCIES * self._longest_s
-        patience_over = self._arrived >= self._level.warmup_requests + self._level.requests
+        level, most = self._level, self._level.most_requests or self._level.requests
         if self._opened is None:
-            if self._arrived >= self._level.warmup_requests and (settled or patience_over):
-                self._opened, self._first, self._waited_for = due, self._arrived, self._level.requests
+            # Half of the room, so that a server which falls behind does so inside the window.
+            patience = most if level.most_requests is None else min(most, level.concurrency // 2)
+            if self._arrived >= level.warmup_requests and (
+                self._settled(due, self._started) or self._arrived >= level.warmup_requests + patience
+            ):
+                self._opened, self._first = due, self._arrived
                 self._in_flight.begin(due)
                 self._health.start()
-        elif self._closed is None and self._arrived >= self._first + self._level.requests:
-            self._shut(due)
-            self._is_complete()
+        elif self._closed is None:
+            came = self._arrived - self._first
+            if came >= most or (came >= level.requests and self._settled(due, self._opened)):
+                growth = self._in_flight.growth()  # the watch may not have looked since: a node's clock may be fast
+                if growth:
+                    self._unsustained(growth)
+                    return
+                self._shut(due)
+                self._is_complete()
+
+    def _settled(self, due: float, since: float) -> bool:
+        return self._longest_s > 0 and due - since >= SETTLED_LATENCIES * self._longest_s
 
     def _is_complete(self) -> bool:
         """Ends the level once the window is closed and all of its requests are over."""
@@ -204,16 +216,13 @@ class OpenLoop(Session):
         if error is None:
             self._longest_s = max(self._longest_s, stamp - visit.arrived)
         self._records.append(visit.request.record(self._ticks, error=error))
-        if self._is_counted(visit):
+        if not visit.request.warmup:
             self._waited_for -= 1
             if self._is_complete():
                 return
         if self._none_works(20):
             self._gave_up = True
             self._shut_early(stamp)
-
-    def _is_counted(self, visit: _Visit) -> bool:
-        return self._opened is not None and self._first <= visit.place < self._first + self._level.requests
 
     def _shut_early(self, stamp: float) -> None:
         if self._opened is not None and self._closed is None:

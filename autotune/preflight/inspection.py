@@ -40,7 +40,7 @@ def serving_of(
 
     `hardware` is what configurations are checked against; None: not known, and nothing is refused for it.
     """
-    level = max(spec.workload.levels, default=None)
+    level = max(spec.workload.closed, default=None)  # what is in flight at a rate nobody knows yet
     placed = {python: replace(version, hardware=hardware, largest_level=level) for python, version in versions.items()}
     bare = Serving(engine, spec.engine, placed)
     return bare if engine.simulated else replace(bare, models=read_models(spec, bare))
@@ -63,5 +63,5 @@ def _require_prompts(spec: StudySpec) -> None:
         raise InputError(
             f"no prompt is sent twice, so the prompts must suffice for {trials} trials of {per_trial:,} requests "
             f"({per_trial * trials:,}), but `{spec.workload.prompts}` has {capacity:,}",
-            hint="more prompts in the JSONL file, fewer trials, or lower concurrency levels",
+            hint="more prompts in the JSONL file, fewer trials, or fewer or lower levels",
         )

@@ -1,6 +1,7 @@
 """A trial's result as plain JSON data, and back: every field, strictly.
 
-The data mirror the dataclasses of `autotune.domain`: fields by name, enums by word, a configuration as its values.
+The data mirror the dataclasses of `autotune.domain`: fields by name, enums by word, a configuration as its values,
+a rate as its text (`4 req/s`).
 A field that is missing takes its default (an older record), one that is unknown is refused, and so is a value of
 another type than the field's. Secrets are masked on the way out (see secrets.py), so what is read back differs
 from what was written exactly there.
@@ -18,6 +19,7 @@ from functools import cache
 from typing import Any
 
 from autotune.domain.configuration import Configuration
+from autotune.domain.level import Level, Rate, level_of
 from autotune.domain.secrets import MASK, is_secret
 from autotune.domain.trial import Difference, FailureReason, TrialResult
 from autotune.errors import RunFolderError
@@ -106,6 +108,8 @@ def _encode(value: Any, where: str) -> Any:
         if not math.isfinite(value):
             raise ValueError(f"{where} must be a finite number (what was not seen is None), but got {value}")
         return value
+    if isinstance(value, Rate):
+        return str(value)
     if isinstance(value, FailureReason):
         return value.word
     if isinstance(value, Enum):
@@ -161,16 +165,27 @@ def _decode_union(alternatives: tuple[Any, ...], data: Any, where: str) -> Any:
         return None
     if len(others) == 1:
         return _decode(others[0], data, where)
+    if Rate in others:
+        return _decode_level(data, where) if isinstance(data, str) else _a(int, data, where)
     return _a(tuple(alternatives), data, where)
 
 
 def _decode_key(kind: Any, key: str, where: str) -> Any:
     if kind is str:
         return key
+    if Rate in typing.get_args(kind):
+        return _decode_level(key, where)
     try:
         return kind(key)
     except ValueError:
         raise _Mismatch(f"{where} must have keys of {kind.__name__}, but got {key!r}") from None
+
+
+def _decode_level(text: str, where: str) -> Level:
+    try:
+        return level_of(text)
+    except ValueError:
+        raise _Mismatch(f"{where} must be a level, such as 16 or 4 req/s, but got {text!r}") from None
 
 
 def _decode_enum(kind: type[Enum], data: Any, where: str) -> Enum:

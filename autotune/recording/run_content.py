@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from autotune.domain.configuration import show_value
+from autotune.domain.level import Level, Rate, label
 from autotune.domain.measurement import Estimate, Measurement, Percentiles
 from autotune.domain.study import StudyResult, StudySpec
 from autotune.domain.trial import TrialResult, TrialState
@@ -22,6 +23,8 @@ from autotune.recording.secrets import mask_text
 NOTE_TAG = "mlflow.note.content"
 LOG_BYTES = 2_000_000
 _NAME_LENGTH = 60
+RATE = "rate"
+"""Before the names of figures at a rate: `rate.goodput`."""
 _TAG_LENGTH = 7_500  # MLflow's own bound is 8000 characters
 _STATUS = {
     TrialState.COMPLETE: "FINISHED",
@@ -82,7 +85,7 @@ def experiment_tags(spec: StudySpec, trials: tuple[TrialResult, ...], folder: Ru
 def study_note(study: StudyResult, folder: RunFolder) -> str:
     """Markdown: the trials so far, in the order in which they ran."""
     levels = study.spec.workload.levels
-    head = ["trial", "state", "score", "× baseline", *(f"C={level} tok/s" for level in levels), "configuration"]
+    head = ["trial", "state", "score", "× baseline", *(_figure_name(level) for level in levels), "configuration"]
     rows = [" | ".join(head), " | ".join("---" for _ in head)]
     for trial in study.trials:
         speedup = _speedup(trial, study)
@@ -91,7 +94,7 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
             trial.failure.reason.word if trial.failure is not None else trial.state.value,
             _score(trial),
             "–" if speedup is None else f"{speedup:.3f}",
-            *(_shown(m.output_throughput) if (m := trial.at(level)) is not None else "–" for level in levels),
+            *(_shown(_figure(m)) if (m := trial.at(level)) is not None else "–" for level in levels),
             f"`{trial.configuration}`",
         ]
         rows.append(" | ".join(cell.replace("|", "\\|") for cell in cells))
@@ -101,6 +104,15 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
     return f"{simulated}Study `{study.spec.name}`, {study.spec.objective.metric}.\n\n" + "\n".join(
         f"| {row} |" for row in rows
     )
+
+
+def _figure_name(level: Level) -> str:
+    return f"{level} good req/s" if isinstance(level, Rate) else f"{label(level)} tok/s"
+
+
+def _figure(seen: Measurement) -> Estimate | None:
+    """What a level is about: its throughput, or at a rate goodput."""
+    return seen.output_throughput if seen.rate is None else seen.goodput
 
 
 def _score(trial: TrialResult) -> str:
@@ -167,13 +179,18 @@ def _metrics(result: TrialResult, study: StudyResult) -> Iterator[tuple[str, flo
     }
     figures = [(name, value, 0) for name, value in single.items()]
     for measurement in result.measurements:
-        figures += [(name, value, measurement.concurrency) for name, value in _level_figures(measurement).items()]
-    figures += [(f"slo_violation.{check.figure}", check.violation, check.level) for check in result.slo]
+        figures += [_at(measurement.level, name, value) for name, value in _level_figures(measurement).items()]
+    figures += [_at(check.level, f"slo_violation.{check.figure}", check.violation) for check in result.slo]
     times = {key.removeprefix("allreduce_us."): text for key, text in result.proof.items() if "allreduce_us." in key}
     figures += [("nccl_allreduce_us", float(text), int(size)) for size, text in times.items() if size.isdecimal()]
     for name, value, step in figures:
         if value is not None and math.isfinite(value):
             yield name, value, step
+
+
+def _at(level: Level, name: str, value: float | None) -> tuple[str, float | None, int]:
+    """A step of MLflow's is a whole number: of a rate the requests per 1,000 seconds, under a name of its own."""
+    return (f"{RATE}.{name}", value, level.step) if isinstance(level, Rate) else (name, value, level)
 
 
 def _level_figures(seen: Measurement) -> dict[str, float | None]:
@@ -296,9 +313,15 @@ def _level_line(seen: Measurement) -> str:
     latency = "–" if seen.e2e_s is None else _seconds(seen.e2e_s)
     rate = "–" if seen.per_request_rate is None else f"{seen.per_request_rate:.1f} tok/s"
     return (
-        f"C={seen.concurrency:3d} | {seen.requests_total} requests | throughput: {_shown(seen.output_throughput)} tok/s"
+        f"{_label(seen)} | {seen.requests_total} requests | throughput: {_shown(seen.output_throughput)} tok/s"
         f" | per-req: {rate} | latency avg/p50/p99: {latency} | ok: {seen.requests_ok}/{seen.requests_total}"
     )
+
+
+def _label(seen: Measurement) -> str:
+    """At a rate also the mean number in flight, rounded."""
+    level = label(seen.concurrency, width=3)
+    return level if seen.rate is None else f"{label(seen.level)} | {level}"
 
 
 def _seconds(latency: Percentiles) -> str:

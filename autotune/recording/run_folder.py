@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune import __version__
+from autotune.domain.level import in_file_name
 from autotune.domain.measurement import LevelRun
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import TrialResult
@@ -202,7 +203,7 @@ class RunFolder:
 
     def write_records(self, number: int, run: LevelRun) -> Path:
         """See `read_records`. A later attempt replaces an earlier one's."""
-        path = self.trial_folder(number) / f"records-C{run.concurrency}.jsonl.gz"
+        path = self.trial_folder(number) / f"records-{in_file_name(run.level)}.jsonl.gz"
         with self._writing(path):
             write_whole(path, encode_level(run))
         return path

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autotune.domain.measurement import Estimate, Score
+from autotune.domain.level import Rate
+from autotune.domain.measurement import Estimate, Measurement, Score
 from autotune.domain.trial import TrialResult
 
 MISSING = "-"
@@ -18,6 +19,15 @@ def with_interval(estimate: Estimate | None, digits: int = 1) -> str:
         return MISSING
     shown = number(estimate.value, digits)
     return shown if estimate.half_width is None else f"{shown} ± {number(estimate.half_width, digits)}"
+
+
+def level_figure(seen: Measurement | None) -> str:
+    """What a level is about, without its unit: throughput, or at a rate goodput and whether it is sustained."""
+    if seen is None:
+        return MISSING
+    if not isinstance(seen.level, Rate):
+        return with_interval(seen.output_throughput)
+    return with_interval(seen.goodput, 2) + ("" if seen.sustained else ", not sustained")
 
 
 def score_text(score: Score | None) -> str:

@@ -19,13 +19,15 @@ from autotune.reporting.sections.slo import breach
 
 def level_line(m: Measurement) -> str:
     """`C= 10 | 60 requests | throughput: … tok/s ± … | per-req: … | latency avg/p50/p99: … | ok: 60/60`, and
-    ` | accept 2.91` where it is known."""
+    ` | accept 2.91` where it is known. At a rate that comes first (`rate 4/s | C=  9 | …`, the mean number in flight),
+    and ` | good 96.7%` where the SLO says what is good."""
     throughput = m.output_throughput
     shown = number(throughput.value if throughput else None)
     half = "" if throughput is None or throughput.half_width is None else f" ± {number(throughput.half_width)}"
     latency = [number(value) for value in ((m.e2e_s.mean, m.e2e_s.p50, m.e2e_s.p99) if m.e2e_s else (None,) * 3)]
     unit = "s" if m.e2e_s else ""
     parts = [
+        *([] if m.rate is None else [f"rate {m.rate:g}/s"]),
         f"C={m.concurrency:3d}",
         f"{m.requests_total} requests",
         f"throughput: {shown:>7} tok/s{half}",
@@ -33,6 +35,10 @@ def level_line(m: Measurement) -> str:
         "latency avg/p50/p99: " + "/".join(f"{value:>6}" for value in latency) + unit,
         f"ok: {m.requests_ok}/{m.requests_total}",
     ]
+    if m.rate is not None and m.good_share is not None:
+        parts.append(f"good {m.good_share.value:.1%}")
+    if not m.sustained:
+        parts.append("not sustained")
     if m.accept_length is not None:
         parts.append(f"accept {m.accept_length:.2f}")
     return " | ".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from autotune.domain.level import named
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import Provenance, TrialResult
 from autotune.reporting.command import command_text
@@ -20,6 +21,7 @@ from autotune.reporting.sections.effects import (
 )
 from autotune.reporting.sections.findings import finding_rows
 from autotune.reporting.sections.gpus import gpu_lines
+from autotune.reporting.sections.modelled import modelled_section
 from autotune.reporting.sections.nccl import nccl_rows
 from autotune.reporting.sections.objectives import best_section, front_section, slo_section
 from autotune.reporting.sections.pruned import EXPLAINED, pruned_rows
@@ -31,6 +33,7 @@ from autotune.reporting.tables import (
     factor_rows,
     failure_rows,
     throughput_rows,
+    throughput_title,
     trial_rows,
 )
 from autotune.reporting.terminal import counts
@@ -58,6 +61,7 @@ def markdown_report(result: StudyResult) -> str:
         *_section("Taken from earlier studies", warm_start_section(result)),
         *_section("Factors", _factors(result)),
         *_section("Effects of the factors", effects_section(result)),
+        *_section("Effects by the model", modelled_section(result)),
         *_section("Interactions", interactions_section(result)),
         *_section("Never tried", untried_section(result)),
         *_section("Importances", importance_section(result)),
@@ -82,6 +86,7 @@ def experiment_note(result: StudyResult) -> str:
     parts += [*_section("SLO", slo_section(result)), *_section("Best at each level", best_section(result))]
     parts += _section("Per-request rate against throughput", front_section(result))
     parts += _section("Effects of the factors", effects_section(result))
+    parts += _section("Effects by the model", modelled_section(result))
     parts += _section("Taken from earlier studies", warm_start_section(result))
     return "\n\n".join([*parts, *_launch(result.best)]) + "\n"
 
@@ -122,7 +127,8 @@ def _drift(result: StudyResult) -> str:
 
 def _throughput(result: StudyResult, columns: int) -> str:
     table = as_markdown(throughput_rows(result, columns))
-    return f"Output throughput in tok/s with 95 % intervals.\n\n{table}" if table else ""
+    title = throughput_title(result)
+    return f"{title[0].upper()}{title[1:]}.\n\n{table}" if table else ""
 
 
 def _levels(result: StudyResult) -> str:
@@ -190,7 +196,7 @@ def _remarks(result: StudyResult) -> str:
     lines = []
     for trial in result.trials:
         lines += [f"trial {trial.number}: {remark}" for remark in trial.remarks]
-        lines += [f"trial {trial.number}, level {m.concurrency}: {r}" for m in trial.measurements for r in m.remarks]
+        lines += [f"trial {trial.number}, {named(m.level)}: {r}" for m in trial.measurements for r in m.remarks]
     return _bullets(lines)
 
 
@@ -230,15 +236,24 @@ def _provenance_rows(provenance: Provenance) -> Table:
     return Table(("what", "value"), tuple(rows))
 
 
+_CLOSED = "Closed loop: each level keeps its number of requests in flight. Requests in the window: {}."
+_OPEN = (
+    "Open loop: at each rate requests arrive as a Poisson process, whether or not earlier ones are done. Arrivals in "
+    "the window: {}, and more until it is as long as 1.5 of the longest latencies. They are followed to their end."
+)
+
+
 def _method(result: StudyResult) -> str:
     spec, plan = result.spec, result.spec.plan()
-    asked = ", ".join(f"{level.requests} at {level.concurrency}" for level in plan.levels)
+    asked = ", ".join(f"{level.requests} at {level.level}" for level in plan.levels if level.rate is None)
+    arriving = ", ".join(f"{level.requests} at {level.level}" for level in plan.levels if level.rate is not None)
     if spec.workload.precision is not None:
         asked += f", and more until ± is {spec.workload.precision:.2g} of the throughput"
     end = "to the full length, end of sequence ignored" if plan.ignore_eos else "until the model ends"
     return _bullets(
         [
-            f"Closed loop: each level keeps its number of requests in flight. Requests in the window: {asked}.",
+            *([_CLOSED.format(asked)] if asked else []),
+            *([_OPEN.format(arriving)] if arriving else []),
             f"Prompts: {spec.workload.prompts}, none sent twice. At most {plan.max_tokens} tokens each, {end}, "
             f"temperature {plan.temperature:g}.",
             "Throughput: completion tokens, as the server counts them, that arrived inside the window, over its "

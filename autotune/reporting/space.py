@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from autotune.domain.configuration import show_value
+from autotune.domain.level import label
 from autotune.domain.space import FloatRange, IntRange, Parameter, SpaceCount, Values
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import EngineVersion
+from autotune.domain.workload import SETTLED_LATENCIES, LevelPlan
 from autotune.reporting.figures import duration
 from autotune.reporting.sections.slo import slo_lines
 
@@ -68,23 +71,34 @@ def _sizes(counts: SpaceCount) -> list[str]:
     return lines
 
 
+def _expected(level: LevelPlan, latency_s: float) -> tuple[int, int, float]:
+    """Requests in the window, prompts and seconds of a level, if each request took so long. At a rate as the load
+    client has it: warm-up and window last for 1.5 latencies at least, and arrivals go on for another."""
+    if level.rate is None:
+        return level.requests, level.prompts, (level.requests / level.concurrency + 1) * latency_s
+    settled, most = math.ceil(SETTLED_LATENCIES * latency_s * level.rate), level.most_requests or level.requests
+    warm_up = max(level.warmup_requests, min(settled, level.warmup_requests + most))
+    requests = max(level.requests, min(settled, most))
+    prompts = warm_up + requests + math.ceil(latency_s * level.rate)
+    return requests, prompts, prompts / level.rate
+
+
 def _levels(spec: StudySpec, tokens_per_second: float) -> list[str]:
-    plan, lines, total = spec.plan(), ["levels         weight  requests  tokens      estimated node time"], 0.0
+    plan, lines = spec.plan(), ["levels         weight  requests  tokens      estimated node time"]
+    total, prompts = 0.0, 0
     for level in plan.levels:
-        seconds = (level.requests / level.concurrency + 1) * plan.max_tokens / tokens_per_second
-        total += seconds
-        weight = spec.workload.concurrency[level.concurrency]
-        tokens = level.requests * plan.max_tokens
-        lines.append(
-            f"  C={level.concurrency:<10} {weight:>7g} {level.requests:>9,} {tokens:>10,}   {duration(seconds):>12}"
-        )
+        requests, level_prompts, seconds = _expected(level, plan.max_tokens / tokens_per_second)
+        total, prompts = total + seconds, prompts + level_prompts
+        weight = spec.workload.weights[level.level]
+        tokens = requests * plan.max_tokens
+        lines.append(f"  {label(level.level):<12} {weight:>7g} {requests:>9,} {tokens:>10,}   {duration(seconds):>12}")
     if spec.workload.precision is not None:
         most = sum(level.most_prompts for level in plan.levels)
         lines.append(
             f"  precision {spec.workload.precision:.2g}: the requests are a floor; at most {most:,} prompts a trial"
         )
     lines.append(
-        f"  one trial: {plan.prompts:,} prompts, about {duration(total)} of measuring plus start-up, "
+        f"  one trial: {prompts:,} prompts, about {duration(total)} of measuring plus start-up, "
         f"if each request gets {tokens_per_second:g} tok/s (an assumption: --assume)"
     )
     budget = spec.budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.domain.level import Rate, named_all
 from autotune.domain.secrets import is_secret
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import Origin, TrialResult, TrialState
@@ -11,11 +12,11 @@ from autotune.reporting.figures import (
     change_percent,
     change_text,
     duration,
+    level_figure,
     number,
     one_line,
     ratio_of,
     score_text,
-    with_interval,
 )
 from autotune.reporting.layout import Table, as_text
 from autotune.reporting.sections.pruned import change_at_most, score_or_bound
@@ -42,16 +43,24 @@ def failures_table(result: StudyResult) -> str:
 def throughput_rows(result: StudyResult, limit: int = 8) -> Table:
     shown = _best_first(result)[:limit]
     baseline = result.baseline
-    weights = result.spec.workload.concurrency
-    header = ["concurrency", "weight"]
+    weights = result.spec.workload.weights
+    header = ["level" if result.spec.workload.rates else "concurrency", "weight"]
     header += ["baseline" if baseline and t.number == baseline.number else f"trial {t.number}" for t in shown]
     rows = []
     for level in result.spec.workload.levels:
-        cells = [measured.output_throughput if (measured := t.at(level)) else None for t in shown]
-        rows.append((str(level), f"{weights[level]:g}", *(with_interval(cell) for cell in cells)))
+        cells = [level_figure(t.at(level)) for t in shown]
+        rows.append((str(level), f"{weights[level]:g}", *cells))
     rows.append(("score", "", *(score_text(t.score).removesuffix(" tok/s") for t in shown)))
     rows.append(("change", "", *(MISSING if t is baseline else change_text(t, baseline) for t in shown)))
     return Table(tuple(header), tuple(rows) if shown else (), frozenset(range(len(header))))
+
+
+def throughput_title(result: StudyResult) -> str:
+    """Of the table of levels."""
+    closed, rates = result.spec.workload.closed, result.spec.workload.rates
+    parts = ["output throughput, tok/s"] if closed else []
+    parts += ["goodput at rates, good requests/s"] if rates else []
+    return f"{'; '.join(parts)} (95 % intervals)"
 
 
 def _best_first(result: StudyResult) -> list[TrialResult]:
@@ -149,8 +158,11 @@ def failure_rows(result: StudyResult, evidence: int = 300) -> Table:
 def _no_score(trial: TrialResult) -> str:
     if trial.state is not TrialState.COMPLETE:
         return MISSING
-    lacking = [str(m.concurrency) for m in trial.measurements if m.output_throughput is None]
-    return f"no throughput at level {', '.join(lacking)}" if lacking else "a level was not measured"
+    lacking = [m.level for m in trial.measurements if level_figure(m).startswith(MISSING)]
+    if not lacking:
+        return "a level was not measured"
+    what = "goodput" if any(isinstance(level, Rate) for level in lacking) else "throughput"
+    return f"no {what} at {named_all(lacking)}"
 
 
 def difference_rows(trial: TrialResult | None) -> Table:

@@ -11,13 +11,14 @@ from autotune.reporting.sections.alarms import alarms
 from autotune.reporting.sections.confirmation import confirmation_note, confirmation_rows, drift_note
 from autotune.reporting.sections.effects import effects_summary
 from autotune.reporting.sections.findings import relied_upon
-from autotune.reporting.sections.front_views import best_rows, front_line
+from autotune.reporting.sections.front_views import best_rate_rows, best_rows, front_line
+from autotune.reporting.sections.modelled import modelled_summary
 from autotune.reporting.sections.nccl import nccl_table
 from autotune.reporting.sections.pruned import pruned_rows
 from autotune.reporting.sections.servers import duplicate_rows
 from autotune.reporting.sections.slo import slo_rows
 from autotune.reporting.stamp import acceptance_stamp, stamp
-from autotune.reporting.tables import difference_rows, factor_table, failures_table, throughput_table
+from autotune.reporting.tables import difference_rows, factor_table, failures_table, throughput_table, throughput_title
 from autotune.reporting.verdict import verdict
 
 _COLUMNS = 5
@@ -37,12 +38,14 @@ def terminal_report(result: StudyResult) -> str:
     best = result.best
     parts += _titled("confirmation: ratio to the baseline, fresh servers, held-out prompts", _confirmation(result))
     parts += _titled("drift of the node", drift_note(result))
-    parts += _titled("output throughput, tok/s (95 % intervals)", throughput_table(result, _COLUMNS))
+    parts += _titled(throughput_title(result), throughput_table(result, _COLUMNS))
     parts += _titled("SLO: how baseline and best stand to it, and what breaks it", as_text(slo_rows(result)))
     parts += _titled("best at each level", as_text(best_rows(result)) if len(result.complete) > 1 else "")
+    parts += _titled("best at each rate", as_text(best_rate_rows(result)) if len(result.complete) > 1 else "")
     parts += _titled("front of per-request rate and throughput", front_line(result))
     parts += _titled("factors, each against an earlier trial that differs in it alone", factor_table(result))
     parts += _titled("effects of the factors, largest first (95 % intervals)", effects_summary(result))
+    parts += _titled("foretold by the model, where no pair of trials is clear", modelled_summary(result))
     parts += _titled("NCCL: all-reduce times of the probe, and what serving made of them", nccl_table(result))
     parts += _titled("configurations that are one server", as_text(duplicate_rows(result)))
     parts += _titled("trials stopped early: they could not come near the best any more", as_text(pruned_rows(result)))

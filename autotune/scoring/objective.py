@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.domain.level import Level
 from autotune.domain.measurement import Comparison, Estimate, Measurement, Objective, Score
 from autotune.errors import InputError
 from autotune.scoring.student import t_quantile
@@ -38,7 +39,7 @@ class _Term:
 def score(
     measurements: Sequence[Measurement],
     objective: Objective,
-    weights: Mapping[int, float],
+    weights: Mapping[Level, float],
     baseline: Sequence[Measurement] | None,
 ) -> Score | None:
     """The objective over the levels that have a weight; None if any of them lacks its figure, or if there is no
@@ -66,7 +67,7 @@ def score(
 
 
 def log_score(
-    measurements: Sequence[Measurement], objective: Objective, weights: Mapping[int, float]
+    measurements: Sequence[Measurement], objective: Objective, weights: Mapping[Level, float]
 ) -> tuple[float, float | None, float] | None:
     """Natural logarithm of the objective, its standard error (None if unknown) and the degrees of freedom behind that.
 
@@ -90,7 +91,7 @@ def compare(
     candidate: Sequence[Measurement],
     baseline: Sequence[Measurement],
     objective: Objective,
-    weights: Mapping[int, float],
+    weights: Mapping[Level, float],
 ) -> Comparison | None:
     """The objective's ratio, candidate over baseline, with its 95 % interval taken on a logarithmic scale.
 
@@ -123,12 +124,14 @@ def _same(candidate: Sequence[Measurement], baseline: Sequence[Measurement]) -> 
     return tuple(candidate) == tuple(baseline)
 
 
-def _levels(measurements: Sequence[Measurement], weights: Mapping[int, float], metric: str) -> dict[int, _Term] | None:
+def _levels(
+    measurements: Sequence[Measurement], weights: Mapping[Level, float], metric: str
+) -> dict[Level, _Term] | None:
     """The figure of each level that has a weight, the first measurement of a level counting; None if one is missing or
     there is none. No good request at all is a goodput of 0; a throughput of 0 is none."""
-    found: dict[int, _Term] = {}
+    found: dict[Level, _Term] = {}
     for level in sorted(level for level, weight in weights.items() if weight > 0):
-        measured = next((m for m in measurements if m.concurrency == level), None)
+        measured = next((m for m in measurements if m.level == level), None)
         good = metric == "weighted_goodput"
         seen = None if measured is None else measured.goodput if good else measured.output_throughput
         if seen is None or (seen.value <= 0 and not good):
@@ -144,13 +147,13 @@ def _term(estimate: Estimate) -> _Term:
     return _Term(estimate.value, None if half is None else half / t_quantile(freedom), freedom, estimate.batches)
 
 
-def _mean(levels: Mapping[int, _Term], weights: Mapping[int, float]) -> _Term:
+def _mean(levels: Mapping[Level, _Term], weights: Mapping[Level, float]) -> _Term:
     total = sum(weights[level] for level in levels)
     return _sum(term.times(weights[level] / total) for level, term in levels.items())
 
 
 def _speedup(
-    mine: Mapping[int, _Term], theirs: Mapping[int, _Term], weights: Mapping[int, float], *, same: bool
+    mine: Mapping[Level, _Term], theirs: Mapping[Level, _Term], weights: Mapping[Level, float], *, same: bool
 ) -> Estimate:
     """The weighted geometric mean of the levels' ratios."""
     if same:

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.domain.level import Level
 from autotune.domain.measurement import Estimate, Interval, Measurement, Percentiles
-from autotune.domain.slo import FLOORS, Slo, SloCheck
+from autotune.domain.slo import FLOORS, UNSEEN, Slo, SloCheck
 
 _NOT_TOLD: Interval = (None, None)
 
 
-def judge(measurements: Sequence[Measurement], slo: Slo, levels: Sequence[int]) -> tuple[SloCheck, ...]:
+def judge(measurements: Sequence[Measurement], slo: Slo, levels: Sequence[Level]) -> tuple[SloCheck, ...]:
     """Every bound at each of `levels`, by level and then in the order of the SLO.
 
     The figure's value decides; its interval only says whether that is clear. A bound on a figure that no measurement
-    of the level shows is broken: nothing shows that it is kept.
+    of the level shows is broken: nothing shows that it is kept. At a rate that is not sustained every bound is broken:
+    waiting grows for as long as it lasts.
     """
     return tuple(
-        _check(figure, bound, level, next((m for m in measurements if m.concurrency == level), None))
+        _check(figure, bound, level, next((m for m in measurements if m.level == level), None))
         for level in levels
         for figure, bound in slo.at(level).items()
     )
 
 
-def _check(figure: str, bound: float, level: int, seen: Measurement | None) -> SloCheck:
+def _check(figure: str, bound: float, level: Level, seen: Measurement | None) -> SloCheck:
     value, (low, high) = (None, _NOT_TOLD) if seen is None else _figure(seen, figure)
     violation = None
     if value is not None:
         violation = 1.0 - value / bound if figure in FLOORS else value / bound - 1.0
-    return SloCheck(figure, level, bound, value, violation, seen.requests_ok if seen is not None else 0, low, high)
+    sustained = seen is None or seen.sustained
+    if not sustained and violation is not None and violation < UNSEEN:
+        violation = None
+    requests = seen.requests_ok if seen is not None else 0
+    return SloCheck(figure, level, bound, value, violation, requests, low, high, sustained)
 
 
 def _figure(seen: Measurement, figure: str) -> tuple[float | None, Interval]:

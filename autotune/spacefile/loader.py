@@ -10,7 +10,17 @@ from typing import Any
 from autotune.domain.configuration import Value
 from autotune.domain.space import Constraint, SearchSpace
 from autotune.domain.study import ENGINE_PYTHON, EngineSpec, StudySpec
-from autotune.spacefile import configurations, confirming, core_yaml, fields, interpreters, parameters, sections, slo
+from autotune.spacefile import (
+    configurations,
+    confirming,
+    core_yaml,
+    fields,
+    interpreters,
+    levels,
+    parameters,
+    sections,
+    slo,
+)
 from autotune.spacefile.conditions import Names, check, expression
 from autotune.spacefile.overrides import apply, switch_engine
 from autotune.spacefile.tree import Entry, Faults, Node, Place, Scalar, Table, shown
@@ -141,6 +151,7 @@ class _Reading:
         workload, min_requests = sections.workload(root.get("workload"), whole, faults)
         objective = sections.objective(root.get("objective"), whole, faults)
         bounds = slo.read(root.get("slo"), workload.levels, objective, whole, faults)
+        levels.check(workload, objective, root.get("workload"), faults)
         budget = sections.budget(root.get("budget"), whole, faults)
         limits = sections.limits(root.get("limits"), whole, faults)
         strategy = sections.strategy(root.get("search"), whole, faults)

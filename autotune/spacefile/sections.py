@@ -12,9 +12,9 @@ from autotune.domain.measurement import Objective
 from autotune.domain.secrets import names_secret
 from autotune.domain.study import STRATEGIES, Budget, EngineSpec, Limits, StudySpec
 from autotune.domain.workload import ENDPOINTS, Workload
-from autotune.spacefile import confirming, fields, interpreters, precision
+from autotune.spacefile import confirming, fields, interpreters, levels, precision
 from autotune.spacefile.fields import UNSET, Key
-from autotune.spacefile.tree import Faults, Node, Place, Scalar, Table, nearest, shown
+from autotune.spacefile.tree import Faults, Node, Place, Scalar, Table, nearest
 
 _STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -66,6 +66,7 @@ WORKLOAD: Mapping[str, Key] = {
     "prompts": Key(fields.text, Workload.prompts),
     "max_tokens": Key(fields.count, Workload.max_tokens),
     "concurrency": Key(_whole, None),
+    "rates": Key(_whole, None),
     "temperature": Key(fields.not_negative, Workload.temperature),
     "ignore_eos": Key(fields.boolean, Workload.ignore_eos),
     "min_requests": Key(fields.count, StudySpec.min_requests),
@@ -159,16 +160,11 @@ def underscored(argument: str) -> str:
 
 def workload(node: Node | None, whole: Place, faults: Faults) -> tuple[Workload, int]:
     """The workload, and how few requests a level may have."""
-    arrivals = node.entry("arrivals") if isinstance(node, Table) else None
-    if arrivals is not None and isinstance(node, Table):
-        hint = "`autotune bench --rate` measures a server in an open loop"
-        faults.add(arrivals.key.place, "arrivals are not measured by a study yet", hint=hint)
-        node = Table(node.place, node.path, [entry for entry in node if entry is not arrivals])
     keys = fields.section(node, "workload", WORKLOAD, whole, faults)
     at = node.place if node is not None else whole
-    levels = _concurrency(keys["concurrency"], at, faults)
+    closed, rates = levels.read(keys["concurrency"], keys["rates"], at, faults)
     made = Workload(
-        levels,
+        closed,
         keys["prompts"],
         keys["max_tokens"],
         float(keys["temperature"]),
@@ -178,32 +174,9 @@ def workload(node: Node | None, whole: Place, faults: Faults) -> tuple[Workload,
         keys["prefix_tokens"],
         precision=keys["precision"],
         level_seconds=None if keys["level_seconds"] is None else float(keys["level_seconds"]),
+        rates=rates,
     )
     return made, keys["min_requests"]
-
-
-def _concurrency(node: Node | None, at: Place, faults: Faults) -> dict[int, float]:
-    example = "write level: weight, such as `concurrency: {1: 1, 10: 2}`"
-    if (
-        node is None
-        or (isinstance(node, Scalar) and node.value is None)
-        or (isinstance(node, Table) and not node.entries)
-    ):
-        faults.add(node.place if node else at, "workload.concurrency must name at least one level", hint=example)
-        return {}
-    if not isinstance(node, Table):
-        raised = "workload.concurrency must be a mapping of levels to weights"
-        faults.add(node.place, raised, shown(node), example)
-        return {}
-    levels: dict[int, float] = {}
-    for entry in node:
-        level = entry.key.value
-        if isinstance(level, bool) or not isinstance(level, int) or level < 1:
-            must = "a concurrency level must be a whole number of at least 1"
-            faults.add(entry.key.place, must, f"`{entry.key.text}`", example)
-            continue
-        levels[level] = float(faults.attempt(fields.positive, entry.node, 1.0))
-    return levels
 
 
 def objective(node: Node | None, whole: Place, faults: Faults) -> Objective:
@@ -253,10 +226,11 @@ def engine_plain(spec: EngineSpec) -> dict[str, Any]:
 
 
 def workload_plain(made: Workload, min_requests: int) -> dict[str, Any]:
+    levels = {"concurrency": dict(made.concurrency), "rates": dict(made.rates)}
     return {
         "prompts": made.prompts,
         "max_tokens": made.max_tokens,
-        "concurrency": dict(made.concurrency),
+        **{name: weights for name, weights in levels.items() if weights},
         "temperature": made.temperature,
         "ignore_eos": made.ignore_eos,
         "min_requests": min_requests,

@@ -16,6 +16,7 @@
     confirmation, conclusion         finalists on fresh servers; what the study comes to
     warm_start, warmth, prior        what earlier studies are good for
     explanation, importance, untried     what the trials say of the factors
+    modelled, answers, surroundings      what the model says of them; averaged: under all plausible scales
     journal     Optuna's journal file: the mirror of the study, and its lock
 
 The room knows nothing of servers: it sees `evaluate(TrialRequest) -> TrialResult`.

@@ -21,7 +21,7 @@ def proposer(spec: StudySpec, ledger: Ledger, tpe: Proposer, strategy: str) -> P
     """What proposes once baseline, known-good and greedy pass are over. Raises ValueError for an unknown name."""
     if strategy not in STRATEGIES:
         raise ValueError(f"a strategy is one of {', '.join(STRATEGIES)}, but got {strategy!r}")
-    if strategy in MODELS and spec.objective.metric != "weighted_goodput":  # the models foretell throughput
+    if strategy in MODELS and spec.ranks_by_throughput:  # the models foretell throughput
         from autotune.study.model.improvement import GreyBoxProposer  # here, so that no other strategy waits for numpy
 
         return GreyBoxProposer(spec, ledger, tpe, decompose=strategy != "surrogate")

@@ -17,7 +17,7 @@ def ordered(plan: MeasurementPlan, screen: LevelScreen | None) -> MeasurementPla
     if screen is None:
         return plan
     places = {level: place for place, level in enumerate(screen.order)}
-    return replace(plan, levels=tuple(sorted(plan.levels, key=lambda one: places.get(one.concurrency, len(places)))))
+    return replace(plan, levels=tuple(sorted(plan.levels, key=lambda one: places.get(one.level, len(places)))))
 
 
 def with_rule(
@@ -33,7 +33,7 @@ def with_rule(
     is not spent on making this level more precise, or on waiting for it to be warm."""
     rest = sum(later.prompts for later in plan.levels[plan.levels.index(level) + 1 :])
     spare = max(0, prompts.capacity - prompts.position - rest - promised - level.prompts)
-    most = level.requests + spare
+    most = level.requests + (spare if level.rate is None else spare // 3)  # its warm-up and its end may last as long
     return replace(
         level,
         rule=WarmAndPrecise(precision, hopeless),
@@ -68,7 +68,7 @@ def hopeless_at(
     """None without a screen. `measurements`: those of the trial so far; an earlier passage of this level counts not."""
     if screen is None:
         return None
-    before = tuple(seen for seen in measurements if seen.concurrency != level.concurrency)
+    before = tuple(seen for seen in measurements if seen.level != level.level)
     return Hopeless(screen, before, level.concurrency)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from autotune.domain.engine import Engine
 from autotune.domain.finding import Effect, Finding
+from autotune.domain.level import Level, Rate
 from autotune.domain.measurement import Measurement, RequestRecord
 from autotune.domain.trial import Blame, Failure, FailureReason, TrialState
 from autotune.errors import (
@@ -46,7 +47,7 @@ class LevelVoid(TrialError):
     """`found`: the guard's finding."""
 
     def __init__(self, found: Finding) -> None:
-        where = "" if found.level is None else f"at concurrency {found.level}: "
+        where = "" if found.level is None else f"at {_at(found.level)}: "
         super().__init__(f"{where}{found.text}", hint=f"guard {found.guard}: {GUARDS[found.guard].why}")
         self.found = found
 
@@ -59,19 +60,24 @@ def refuse_void(findings: Iterable[Finding]) -> None:
 
 
 def refuse_failed_requests(measurement: Measurement, records: tuple[RequestRecord, ...]) -> None:
-    """Raises RequestsFailed where more than 1 request in 20 of a level failed, or none was answered."""
+    """Raises RequestsFailed where more than 1 request in 20 of a level failed, or none was answered. Not to be asked of
+    a rate that was not sustained: that requests had no end when it was given up is what it shows."""
     errors = [record.error for record in records if record.error is not None]
     total = measurement.requests_total
     if errors and (not total or (total - measurement.requests_ok) > GUARDS["failed_requests"].threshold * total):
         raise RequestsFailed(
-            f"at concurrency {measurement.concurrency}, {len(errors)} of {len(records)} requests failed",
+            f"at {_at(measurement.level)}, {len(errors)} of {len(records)} requests failed",
             evidence=errors[0],
         )
     if not measurement.requests_ok:
         raise RequestsFailed(
-            f"at concurrency {measurement.concurrency}, no request of {len(records)} was completed",
+            f"at {_at(measurement.level)}, no request of {len(records)} was completed",
             evidence="no completed request in the window",
         )
+
+
+def _at(level: Level) -> str:
+    return str(level) if isinstance(level, Rate) else f"concurrency {level}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from autotune.domain.level import Level
 from autotune.domain.trial import Origin, TrialRequest, TrialResult, TrialState
 from autotune.domain.workload import MeasurementPlan
 
@@ -36,7 +37,7 @@ class KnownServers:
         earlier = self._measured.get(identity, [])
         if any(result.configuration == request.configuration for result in earlier):
             return None
-        levels = {level.concurrency for level in plan.levels}
+        levels = {level.level for level in plan.levels}
         return next((result for result in earlier if _lends(result, levels, simulated=simulated)), None)
 
 
@@ -44,6 +45,6 @@ def duplicate_remark(original: TrialResult) -> str:
     return f"its server runs with the same as that of trial {original.number}, whose figures these are: not measured"
 
 
-def _lends(result: TrialResult, levels: set[int], *, simulated: bool) -> bool:
+def _lends(result: TrialResult, levels: set[Level], *, simulated: bool) -> bool:
     same_node = result.provenance is not None and result.provenance.simulated == simulated
-    return same_node and {measurement.concurrency for measurement in result.measurements} == levels
+    return same_node and {measurement.level for measurement in result.measurements} == levels

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from autotune.domain.measurement import Measurement
+from autotune.domain.level import label
+from autotune.domain.measurement import LevelRun, Measurement
 from autotune.domain.trial import Origin, TrialRequest
 from autotune.domain.workload import LevelPlan
 from autotune.launch import Server
@@ -37,7 +38,7 @@ class LevelMeasurer:
     ) -> None:
         """`baseline`: its measurements; empty while there are none."""
         self._site, self._server, self._port = site, server, port
-        self._baseline = {measurement.concurrency: measurement for measurement in baseline}
+        self._baseline = {measurement.level: measurement for measurement in baseline}
         self._request, self._attempt = request, attempt
         self._plan = ordered(site.spec.plan(), request.screen)
         held_out = site.held_out if request.origin is Origin.CONFIRMATION else None
@@ -48,7 +49,7 @@ class LevelMeasurer:
         """Raises TrialError where the server dies or gets stuck, or a guard voids a level that the score needs."""
         attempt, screen = self._attempt, self._request.screen
         for level in self._plan.levels:
-            self._site.on_phase(f"C={level.concurrency}")
+            self._site.on_phase(label(level.level))
             self._level(level)
             attempt.bound = bound_after(screen, attempt.measurements, precision=self._site.spec.workload.precision)
             if attempt.bound is not None:
@@ -61,14 +62,14 @@ class LevelMeasurer:
         attempt.measurements.append(seen.measurement)
         folder.write_records(trial, seen.run)
         if seen.disturbed:
-            refuse_failed_requests(seen.measurement, seen.run.records)
+            _refuse_failed(seen.measurement, seen.run)
             seen = self._again(level, seen)
             folder.write_records(trial, seen.run)
-        measurement = with_goodput(seen.measurement, seen.run, self._site.spec.slo.of_a_request(level.concurrency))
+        measurement = with_goodput(seen.measurement, seen.run, self._site.spec.slo.of_a_request(level.level))
         evidence = replace(self._evidence(seen), measurement=measurement, disturbed=seen.on_the_gpus)
         attempt.measurements[-1] = measurement = guarded(evidence)
-        refuse_failed_requests(measurement, seen.run.records)
-        if self._site.spec.workload.concurrency.get(level.concurrency, 1.0) > 0:
+        _refuse_failed(measurement, seen.run)
+        if self._site.spec.workload.weights.get(level.level, 1.0) > 0:
             refuse_void(measurement.findings)
 
     def _evidence(self, seen: WatchedLevel) -> Evidence:
@@ -81,7 +82,7 @@ class LevelMeasurer:
             request_cap=engine.request_cap(resolved) if resolved is not None else None,
             graph_ceiling=engine.graph_ceiling(resolved) if resolved is not None else None,
             speculation=engine.speculation(resolved) if resolved is not None else None,
-            baseline=self._baseline.get(seen.run.concurrency),
+            baseline=self._baseline.get(seen.run.level),
             others=seen.others,
             client=self._site.client_finding(seen.run),
         )
@@ -99,7 +100,7 @@ class LevelMeasurer:
         if why_not:
             return hygiene.unrepeated(first, why_not)
         attempt.measurements[-1] = hygiene.unrepeated(first, "the second time did not come to its end").measurement
-        self._site.on_phase(f"C={level.concurrency} again")
+        self._site.on_phase(f"{label(level.level)} again")
         second = self._pass(level)
         attempt.repeats_hopeless = bool(second.disturbed)
         return hygiene.settled(first, second)
@@ -142,3 +143,8 @@ class LevelMeasurer:
         )
         spoiled = tuple(found.text for found in guarded(self._evidence(seen)).findings if by_circumstance(found))
         return replace(seen, disturbed=(*seen.disturbed, *spoiled), spoiled=spoiled)
+
+
+def _refuse_failed(measurement: Measurement, run: LevelRun) -> None:
+    if run.sustained:
+        refuse_failed_requests(measurement, run.records)

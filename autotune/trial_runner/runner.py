@@ -224,13 +224,13 @@ class TrialRunner:
             state = TrialState.COMPLETE if attempt.bound is None else TrialState.PRUNED
         spec = self._site.spec
         original = attempt.original if state is TrialState.COMPLETE else None
-        own = sorted(attempt.measurements, key=lambda measurement: measurement.concurrency)
+        own = sorted(attempt.measurements, key=lambda measurement: measurement.level)
         measurements = tuple(own) if original is None else original.measurements
         is_baseline = request.origin is Origin.BASELINE and state is TrialState.COMPLETE
         if is_baseline and not self._baseline:
             self._baseline = measurements
         scored = (
-            score(measurements, spec.objective, spec.workload.concurrency, self._baseline or None)
+            score(measurements, spec.objective, spec.workload.weights, self._baseline or None)
             if state is TrialState.COMPLETE
             else None
         )

@@ -119,6 +119,40 @@ def test_a_rate_that_is_too_high_ends_the_level_with_a_remark_and_its_requests_h
     assert measure(run).requests_total < 2000
 
 
+def lasting(requests: int, most: int, *, rate: float = 100.0) -> LevelPlan:
+    return LevelPlan(1000, requests, rate=rate, warmup_requests=5, most_requests=most)
+
+
+def test_with_a_bound_warm_up_and_window_last_for_one_and_a_half_of_the_longest_latencies() -> None:
+    with ServerThread(Behaviour(chunk_delay_s=0.04)) as thread:  # an answer takes 0.4 s, and 10 requests 0.1 s
+        run = arrive(thread.port, lasting(10, 400))
+    counted = [record for record in run.records if not record.warmup]
+    assert run.window is not None
+    assert run.window[0] >= 0.5
+    assert run.window[1] - run.window[0] >= 0.5
+    assert {record.identity for record in counted} == set(in_window(run))
+    assert 10 < len(counted) < 400
+    assert all(record.ok for record in counted)
+    assert run.sustained
+
+
+def test_the_bound_ends_warm_up_and_window_all_the_same() -> None:
+    with ServerThread(Behaviour(chunk_delay_s=0.1)) as thread:  # an answer takes a second: nothing settles
+        run = arrive(thread.port, lasting(10, 20))
+    before = [record for record in run.records if run.window is not None and record.sent_s < run.window[0]]
+    assert (len(before), len(in_window(run))) == (25, 20)
+
+
+def test_growth_is_looked_for_when_the_window_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "WATCH_PERIOD_S", 60.0)
+    with ServerThread(Behaviour(chunk_delay_s=0.3)) as thread:  # an answer takes 3 s: all that come are in flight
+        run = arrive(thread.port, lasting(10, 80, rate=400.0))
+    (remark,) = run.remarks
+    assert remark.startswith("the rate is above what the server sustains: in flight grew from ")
+    assert not run.sustained
+    assert measure(run).requests_ok == 0
+
+
 def test_more_in_flight_than_there_is_room_for_ends_the_level() -> None:
     with ServerThread(Behaviour(fault=lambda _: "silent")) as thread:
         run = arrive(thread.port, level(rate=200.0, requests=100, room=20))

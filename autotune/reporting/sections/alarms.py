@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.domain.level import named_all
 from autotune.domain.trial import TrialResult
 
 _SHOWN = 3
@@ -14,8 +15,7 @@ def alarm_line(trial: TrialResult) -> str:
     alarmed = [measurement for measurement in trial.measurements if measurement.alarms]
     if not alarmed:
         return ""
-    levels = [str(measurement.concurrency) for measurement in alarmed]
-    where = f"level {levels[0]}" if len(levels) == 1 else f"levels {', '.join(levels[:-1])} and {levels[-1]}"
+    where = named_all([measurement.level for measurement in alarmed])
     return f"trial {trial.number}, {where}: {alarmed[0].alarms[0]}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autotune.domain.confirmation import Confirmation, Drift, Finalist
+from autotune.domain.level import label
 from autotune.domain.measurement import Estimate
 from autotune.domain.study import StudyResult
 from autotune.reporting.figures import MISSING, change_percent, duration
@@ -44,7 +45,7 @@ def confirmation_rows(result: StudyResult) -> Table:
     """A row for each finalist. Empty without a confirmation."""
     found = result.confirmation
     levels = result.spec.workload.levels
-    header = ("trial", "servers", "against the baseline", "", "against the leader", *(f"C={c}" for c in levels), "")
+    header = ("trial", "servers", "against the baseline", "", "against the leader", *(label(c) for c in levels), "")
     rows = []
     for finalist in found.finalists if found is not None else ():
         gains = [change_percent(finalist.levels[c]) if c in finalist.levels else MISSING for c in levels]
@@ -84,7 +85,8 @@ def drift_rows(result: StudyResult) -> Table:
     drift = result.drift
     levels = drift.levels if drift is not None else {}
     rows = tuple((str(level), _signed(change)) for level, change in sorted(levels.items()))
-    return Table(("concurrency", "change of the baseline"), rows, frozenset({0, 1}))
+    what = "level" if result.spec.workload.rates else "concurrency"
+    return Table((what, "change of the baseline"), rows, frozenset({0, 1}))
 
 
 def drift_note(result: StudyResult) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from autotune.domain.explanation import UNCLEAR, Effect, Explanation
+from autotune.domain.explanation import UNCLEAR, Effect, Explanation, Interaction
+from autotune.domain.level import label
 from autotune.domain.measurement import Estimate
 from autotune.domain.study import StudyResult
 from autotune.reporting.figures import MISSING, change_percent, number
@@ -32,12 +33,12 @@ def effect_rows(result: StudyResult) -> Table:
     """A row for each effect, a column for each level; with one level, which is the objective, none."""
     known = result.explanation or Explanation()
     levels = result.spec.workload.levels if len(result.spec.workload.levels) > 1 else ()
-    header = ("factor", "from", "to", "effect", *(f"C={level}" for level in levels), "contexts", "reading")
+    header = ("factor", "from", "to", "effect", *(label(level) for level in levels), "contexts", "reading")
     rows = tuple(
         (
             effect.parameter,
             effect.before,
-            " ".join([effect.after, *([f"with {', '.join(effect.brought)}"] if effect.brought else [])]),
+            with_brought(effect),
             ratio_text(effect.ratio),
             *(MISSING if (seen := effect.per_level.get(level)) is None else ratio_text(seen) for level in levels),
             str(effect.contexts),
@@ -48,6 +49,10 @@ def effect_rows(result: StudyResult) -> Table:
     return Table(header, rows, frozenset(range(3, 4 + len(levels) + 1)))
 
 
+def with_brought(effect: Effect) -> str:
+    return " ".join([effect.after, *([f"with {', '.join(effect.brought)}"] if effect.brought else [])])
+
+
 def effects_section(result: StudyResult) -> str:
     """Markdown; empty where no two trials differ in one factor alone."""
     known = result.explanation
@@ -56,7 +61,7 @@ def effects_section(result: StudyResult) -> str:
     said = (
         "Each value against the baseline's (or, where that was not among them, the one measured first): the change of "
         "the objective with its 95 % interval, out of all trials that differ in that factor alone and in what it "
-        "switches on. Per level: the change of the output throughput."
+        "switches on. Per level: the change of the output throughput, at a rate of goodput."
     )
     lines = [said, as_markdown(effect_rows(result)), *(f"- {escape(line)}" for line in _readings(result, known))]
     return "\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:])
@@ -64,11 +69,11 @@ def effects_section(result: StudyResult) -> str:
 
 def _readings(result: StudyResult, known: Explanation) -> list[str]:
     lines = [spread_line(known)]
-    if unclear := _unclear(known):
+    if unclear := unclear_factors(known.effects):
         lines.append(f"Unclear, which is not the same as none: {', '.join(unclear)}. Every interval holds 0 %.")
     compared = {effect.parameter for effect in known.effects}
     if alone := [p.name for p in result.spec.space.parameters if p.name not in compared]:
-        lines.append(f"Nothing is known of {', '.join(alone)}: no two trials differ in one of them alone.")
+        lines.append(f"No pair tells of {', '.join(alone)}: no two trials differ in one of them alone.")
     lines.append(
         f"{len(known.effects)} effects were looked at: about one interval in twenty leaves out the truth, and more do "
         "where the effect depends on other factors (below)."
@@ -91,9 +96,9 @@ def spread_line(known: Explanation) -> str:
     )
 
 
-def _unclear(known: Explanation) -> list[str]:
-    names = list(dict.fromkeys(effect.parameter for effect in known.effects))
-    return [n for n in names if all(e.verdict == UNCLEAR for e in known.effects if e.parameter == n)]
+def unclear_factors(effects: Sequence[Effect]) -> list[str]:
+    names = list(dict.fromkeys(effect.parameter for effect in effects))
+    return [n for n in names if all(e.verdict == UNCLEAR for e in effects if e.parameter == n)]
 
 
 def interactions_section(result: StudyResult) -> str:
@@ -105,6 +110,14 @@ def interactions_section(result: StudyResult) -> str:
     if not known.interactions:
         said = "The one that could be looked at is not" if known.looked_at == 1 else f"None of {known.looked_at} is"
         return f"{said} significant (p < 0.05 after Holm's correction)."
+    said = (
+        f"Of {known.looked_at} looked at, those with p < 0.05 after Holm's correction. Several names in one row "
+        "changed together, and the trials cannot tell them apart."
+    )
+    return f"{said}\n\n{interaction_table(known.interactions)}"
+
+
+def interaction_table(found: Sequence[Interaction]) -> str:
     rows = tuple(
         (
             f"{one.parameter}: {one.before} to {one.after}",
@@ -112,14 +125,9 @@ def interactions_section(result: StudyResult) -> str:
             *(f"{under}: {ratio_text(ratio)}" for under, ratio in zip(one.under, one.ratios, strict=True)),
             f"{one.p_value:.2g}",
         )
-        for one in known.interactions
+        for one in found
     )
-    table = as_markdown(Table(("effect of", "depends on", "under", "under", "p"), rows, frozenset({4})))
-    said = (
-        f"Of {known.looked_at} looked at, those with p < 0.05 after Holm's correction. Several names in one row "
-        "changed together, and the trials cannot tell them apart."
-    )
-    return f"{said}\n\n{table}"
+    return as_markdown(Table(("effect of", "depends on", "under", "under", "p"), rows, frozenset({4})))
 
 
 def untried_section(result: StudyResult) -> str:
@@ -163,15 +171,10 @@ def effects_summary(result: StudyResult) -> str:
     known = result.explanation
     if known is None or not known.effects:
         return ""
-    lines = [_line(effect) for effect in _clear_largest(known.effects)[:LARGEST_SHOWN]]
-    if unclear := _unclear(known):
+    lines = [effect_line(effect) for effect in clear_largest(known.effects)[:LARGEST_SHOWN]]
+    if unclear := unclear_factors(known.effects):
         lines.append(f"unclear (not the same as none): {', '.join(unclear)}")
-    for one in known.interactions:
-        both = " against ".join(ratio_text(ratio) for ratio in one.ratios)
-        lines.append(
-            f"{one.parameter}={one.after} depends on {' and '.join(one.others)} "
-            f"({one.under[0]} or {one.under[1]}): {both}"
-        )
+    lines += [interaction_line(one) for one in known.interactions]
     if known.launch_spread is None:
         lines.append("no configuration was launched twice: the intervals do not hold what varies between launches")
     untried = sum(len(one.values) for one in known.untried)
@@ -183,10 +186,17 @@ def effects_summary(result: StudyResult) -> str:
     return "\n".join(lines)
 
 
-def _line(effect: Effect) -> str:
+def effect_line(effect: Effect) -> str:
     brought = f" (with {', '.join(effect.brought)})" if effect.brought else ""
     return f"{effect.parameter}: {effect.before} to {effect.after}{brought}: {ratio_text(effect.ratio)}"
 
 
-def _clear_largest(effects: Sequence[Effect]) -> list[Effect]:
+def interaction_line(one: Interaction) -> str:
+    both = " against ".join(ratio_text(ratio) for ratio in one.ratios)
+    return (
+        f"{one.parameter}={one.after} depends on {' and '.join(one.others)} ({one.under[0]} or {one.under[1]}): {both}"
+    )
+
+
+def clear_largest(effects: Sequence[Effect]) -> list[Effect]:
     return sorted((effect for effect in effects if effect.verdict != UNCLEAR), key=lambda effect: -_size(effect))

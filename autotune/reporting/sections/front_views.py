@@ -7,6 +7,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from autotune.domain.level import Level, Rate, as_data
 from autotune.domain.measurement import Estimate
 from autotune.domain.slo import short
 from autotune.domain.study import StudyResult
@@ -21,16 +22,32 @@ _RIVALS = 5
 
 
 def best_rows(result: StudyResult) -> Table:
-    """A row for each level: whose throughput is the highest, and who is not clearly below."""
-    rows = tuple(_best_row(result, best) for best in best_per_level(result))
+    """A row for each level in flight: whose throughput is the highest, and who is not clearly below."""
+    rows = tuple(_best_row(result, best) for best in best_per_level(result) if not isinstance(best.level, Rate))
     header = ("concurrency", "trial", "throughput, tok/s", "per request, tok/s", "", "configuration")
     return Table(header, rows, frozenset({0, 1, 2, 3}))
+
+
+def best_rate_rows(result: StudyResult) -> Table:
+    """A row for each rate that some trial sustains within its bounds: whose goodput is the highest."""
+    rows = []
+    for best in best_per_level(result):
+        point, measured = best.point, best.point.trial.at(best.level)
+        if not isinstance(best.level, Rate) or measured is None:
+            continue
+        share = "" if measured.good_share is None else f"{measured.good_share.value:.1%}"
+        ttft = number(measured.ttft_ms.p95 if measured.ttft_ms is not None else None)
+        what = differences_from_baseline(point.trial.configuration, result.spec.baseline)
+        shown = with_interval(point.served, 2), share, ttft
+        rows.append((str(best.level), str(point.trial.number), *shown, clearness(best), what))
+    header = ("rate", "trial", "goodput, req/s", "good", "TTFT p95, ms", "", "configuration")
+    return Table(header, tuple(rows), frozenset({0, 1, 2, 3, 4}))
 
 
 def _best_row(result: StudyResult, best: LevelBest) -> tuple[str, ...]:
     point = best.point
     what = differences_from_baseline(point.trial.configuration, result.spec.baseline)
-    shown = with_interval(point.throughput), with_interval(point.rate)
+    shown = with_interval(point.served), with_interval(point.each)
     return (str(best.level), str(point.trial.number), *shown, clearness(best), what)
 
 
@@ -56,7 +73,7 @@ def front_rows(result: StudyResult) -> Table:
         measured = point.trial.at(point.level)
         ttft = measured.ttft_ms.p95 if measured is not None and measured.ttft_ms is not None else None
         what = differences_from_baseline(point.trial.configuration, result.spec.baseline)
-        shown = with_interval(point.rate), with_interval(point.throughput), number(ttft)
+        shown = with_interval(point.each), with_interval(point.served), number(ttft)
         rows.append((marks[point.trial.number], str(point.trial.number), str(point.level), *shown, what))
     head = ("", "trial", "concurrency", "per request, tok/s", "throughput, tok/s", "TTFT p95, ms", "configuration")
     return Table(head, tuple(rows), frozenset({1, 2, 3, 4, 5}))
@@ -70,11 +87,11 @@ def front_plot(result: StudyResult) -> str:
         return ""
     kept = front(every)
     marks = _marks(kept)
-    across, up = _Axis([p.rate.value for p in every], _WIDTH), _Axis([p.throughput.value for p in every], _HEIGHT)
+    across, up = _Axis([p.each.value for p in every], _WIDTH), _Axis([p.served.value for p in every], _HEIGHT)
     grid = [[" "] * _WIDTH for _ in range(_HEIGHT)]
     for point in (*(p for p in every if p not in kept), *reversed(kept)):
         mark = marks[point.trial.number] if point in kept else "·"
-        grid[_HEIGHT - 1 - up.place(point.throughput.value)][across.place(point.rate.value)] = mark
+        grid[_HEIGHT - 1 - up.place(point.served.value)][across.place(point.each.value)] = mark
     margin = max(len(up.first), len(up.last))
     lines = [f"{label.rjust(margin)} |{''.join(row)}".rstrip() for label, row in zip(up.labels(), grid, strict=True)]
     foot = across.first + across.last.rjust(_WIDTH - len(across.first))
@@ -92,7 +109,7 @@ def front_plot(result: StudyResult) -> str:
 def front_line(result: StudyResult) -> str:
     """`trial 3 at 1, 2; trial 5 at 8`: who is on the front where; empty where there is no more than one point."""
     kept = front(points(result))
-    where: dict[int, list[int]] = {}
+    where: dict[int, list[Level]] = {}
     for point in kept:
         where.setdefault(point.trial.number, []).append(point.level)
     if len(kept) < 2:
@@ -105,11 +122,11 @@ def front_data(result: StudyResult) -> list[dict[str, Any]]:
     return [
         {
             "trial": point.trial.number,
-            "concurrency": point.level,
-            "per_request_rate": point.rate.value,
-            "per_request_rate_interval": _interval(point.rate),
-            "throughput": point.throughput.value,
-            "throughput_interval": _interval(point.throughput),
+            **as_data(point.level),
+            "per_request_rate": point.each.value,
+            "per_request_rate_interval": _interval(point.each),
+            "throughput": point.served.value,
+            "throughput_interval": _interval(point.served),
         }
         for point in front(points(result))
     ]
@@ -118,10 +135,10 @@ def front_data(result: StudyResult) -> list[dict[str, Any]]:
 def best_data(result: StudyResult) -> list[dict[str, Any]]:
     return [
         {
-            "concurrency": best.level,
+            **as_data(best.level),
             "trial": best.point.trial.number,
-            "throughput": best.point.throughput.value,
-            "interval": _interval(best.point.throughput),
+            "goodput" if isinstance(best.level, Rate) else "throughput": best.point.served.value,
+            "interval": _interval(best.point.served),
             "clear": best.clear,
             "not_clearly_below": [rival.trial.number for rival in best.rivals],
         }

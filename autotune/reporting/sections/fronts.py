@@ -1,7 +1,8 @@
 """Several objectives out of the same trials: the front of what one user sees against throughput, and the best of each
 level.
 
-A point is one trial at one level. Only what is measured decides, with its uncertainty: a point leaves the front when
+A point is one trial at one level. At a rate throughput is the rate: goodput stands in its place, and the front has no
+such points. Only what is measured decides, with its uncertainty: a point leaves the front when
 another is clearly above it on both axes, and the best of a level is clear only if all others are clearly below it.
 Clearly means that the 95 % interval of the difference excludes 0; how many points there are does not widen it. The
 interval of the per-request rate is that of the throughput, in per cent: the requests of a level share it out.
@@ -13,27 +14,28 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autotune.domain.measurement import Estimate
+from autotune.domain.level import Level, Rate
+from autotune.domain.measurement import Estimate, Measurement
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import TrialResult
 
 
 @dataclass(frozen=True)
 class Point:
-    """`rate`: per-request rate, tok/s; `throughput`: tok/s of the level."""
+    """`each`: per-request rate, tok/s; `served`: tok/s of the level, at a rate good requests a second."""
 
     trial: TrialResult
-    level: int
-    rate: Estimate
-    throughput: Estimate
+    level: Level
+    each: Estimate
+    served: Estimate
 
 
 @dataclass(frozen=True)
 class LevelBest:
-    """`point` has the level's highest throughput; `rivals`, highest first, are not clearly below it. `clear`: it has an
-    interval, rivals there are none, and there were others."""
+    """`point` has the level's highest throughput (at a rate goodput); `rivals`, highest first, are not clearly below
+    it. `clear`: it has an interval, rivals there are none, and there were others."""
 
-    level: int
+    level: Level
     point: Point
     rivals: tuple[Point, ...]
     others: int
@@ -44,8 +46,13 @@ class LevelBest:
 
 
 def points(result: StudyResult) -> tuple[Point, ...]:
-    """Each server once, at each level that its first complete trial measured; without those that break a bound of the
-    SLO at that level."""
+    """Each server once, at each level in flight that its first complete trial measured; without those that break a
+    bound of the SLO at that level."""
+    return tuple(point for point in _points(result) if not isinstance(point.level, Rate))
+
+
+def _points(result: StudyResult) -> tuple[Point, ...]:
+    """At rates too, where they are sustained."""
     found: list[Point] = []
     seen = set()
     for trial in result.complete:
@@ -53,14 +60,22 @@ def points(result: StudyResult) -> tuple[Point, ...]:
             continue
         seen.add(trial.configuration)
         broken = {check.level for check in trial.broken}
-        for level in result.spec.workload.levels:
-            measured = trial.at(level)
-            if level in broken or measured is None or measured.output_throughput is None:
-                continue
-            throughput, rate = measured.output_throughput, measured.per_request_rate
-            if rate is not None and throughput.value > 0:
-                found.append(Point(trial, level, _as_uncertain_as(throughput, rate), throughput))
+        for measured in (trial.at(level) for level in result.spec.workload.levels if level not in broken):
+            point = None if measured is None else _point(trial, measured)
+            found += [] if point is None else [point]
     return tuple(found)
+
+
+def _point(trial: TrialResult, measured: Measurement) -> Point | None:
+    each = measured.per_request_rate
+    if isinstance(measured.level, Rate):
+        if measured.goodput is None or measured.goodput.value <= 0 or each is None or not measured.sustained:
+            return None
+        return Point(trial, measured.level, Estimate(each), measured.goodput)
+    served = measured.output_throughput
+    if served is None or each is None or served.value <= 0:
+        return None
+    return Point(trial, measured.level, _as_uncertain_as(served, each), served)
 
 
 def left_out(result: StudyResult) -> int:
@@ -73,31 +88,31 @@ def front(found: Iterable[Point]) -> tuple[Point, ...]:
     decide: it would stay on any front."""
     every = tuple(found)
     kept = [point for point in every if not any(_dominates(other, point) for other in every)]
-    return tuple(sorted(kept, key=lambda p: (-p.rate.value, -p.throughput.value, p.trial.number)))
+    return tuple(sorted(kept, key=lambda p: (-p.each.value, -p.served.value, p.trial.number)))
 
 
 def best_per_level(result: StudyResult) -> tuple[LevelBest, ...]:
     """Levels that no trial may be called the best of are left out."""
-    every = points(result)
+    every = _points(result)
     bests = (_best(level, [p for p in every if p.level == level]) for level in result.spec.workload.levels)
     return tuple(best for best in bests if best is not None)
 
 
-def best_at(result: StudyResult, level: int) -> LevelBest | None:
+def best_at(result: StudyResult, level: Level) -> LevelBest | None:
     return next((best for best in best_per_level(result) if best.level == level), None)
 
 
-def _best(level: int, found: list[Point]) -> LevelBest | None:
+def _best(level: Level, found: list[Point]) -> LevelBest | None:
     if not found:
         return None
-    ordered = sorted(found, key=lambda p: (-p.throughput.value, p.trial.number))
+    ordered = sorted(found, key=lambda p: (-p.served.value, p.trial.number))
     first, others = ordered[0], ordered[1:]
-    rivals = tuple(p for p in others if not _clearly_above(first.throughput, p.throughput))
+    rivals = tuple(p for p in others if not _clearly_above(first.served, p.served))
     return LevelBest(level, first, rivals, len(others))
 
 
 def _dominates(above: Point, below: Point) -> bool:
-    pairs = ((above.rate, below.rate), (above.throughput, below.throughput))
+    pairs = ((above.each, below.each), (above.served, below.served))
     if any(end.half_width is None for pair in pairs for end in pair):
         return all(high.value > low.value for high, low in pairs)
     return all(_clearly_above(high, low) for high, low in pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.domain.level import label
 from autotune.domain.measurement import DeviceWindow, Measurement
 from autotune.domain.trial import TrialResult
 
@@ -17,7 +18,7 @@ def gpu_line(m: Measurement) -> str:
     """`C= 10 | 8 GPUs | 412 W each | SM 1890 MHz (lowest 1755) | up to 71 °C | memory 131.0 GiB | hardware slowdown on
     GPU 3 (24%)`; what was not told is left out, and the slowest, hottest and fullest GPU is what is shown."""
     devices = m.devices
-    parts = [f"C={m.concurrency:3d}", f"{len(devices)} GPU{'s' if len(devices) != 1 else ''}"]
+    parts = [label(m.level, width=3), f"{len(devices)} GPU{'s' if len(devices) != 1 else ''}"]
     power = _known([d.power_w for d in devices])
     if power:
         parts.append(f"{sum(power) / len(power):.0f} W{' each' if len(devices) != 1 else ''}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.domain.configuration import Configuration
+from autotune.domain.level import label
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import TrialResult, TrialState
 from autotune.reporting.changes import differences_from_baseline
@@ -56,7 +57,7 @@ def nccl_rows(result: StudyResult) -> Table:
         *("trial", "NCCL"),
         *(f"µs at {_size_text(size)}" for size in ends),
         *(f"chosen at {_size_text(ends[0])}", "via", "place (probe)"),
-        *(f"C={level} tok/s" for level in levels),
+        *(f"{label(level)} tok/s" for level in levels),
         *("score", "place (serving)", "other settings"),
     )
     return Table(header, tuple(rows), frozenset({0, 2, 3, *range(6, 9 + len(levels))}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.domain.study import StudyResult
 from autotune.reporting.layout import as_markdown, code_block
-from autotune.reporting.sections.front_views import best_rows, front_plot, front_rows
+from autotune.reporting.sections.front_views import best_rate_rows, best_rows, front_plot, front_rows
 from autotune.reporting.sections.fronts import front, left_out, points
 from autotune.reporting.sections.slo import slo_rows
 
@@ -23,13 +23,20 @@ def slo_section(result: StudyResult) -> str:
 
 def best_section(result: StudyResult) -> str:
     """Empty where there is nothing to compare."""
-    table = as_markdown(best_rows(result)) if len(result.complete) > 1 else ""
+    if len(result.complete) < 2:
+        return ""
+    table, at_rates = as_markdown(best_rows(result)), as_markdown(best_rate_rows(result))
     said = (
         "The highest throughput of each level by itself, of the trials that keep to its bounds. It is clear where the "
         "95 % interval of its difference to every other excludes 0; the highest of many noisy figures overstates "
         "itself. `autotune export --level N` gives the command."
     )
-    return f"{said}\n\n{table}" if table else ""
+    of_rates = (
+        "The highest goodput at each rate by itself, of the trials that sustain it and keep to its bounds; read as the "
+        "levels are. `autotune export --rate R` gives the command."
+    )
+    parts = [f"{said}\n\n{table}" if table else "", f"{of_rates}\n\n{at_rates}" if at_rates else ""]
+    return "\n\n".join(filter(None, parts))
 
 
 def front_section(result: StudyResult) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autotune.domain.level import as_data, named
 from autotune.domain.measurement import Estimate
 from autotune.domain.slo import FLOORS, SloCheck, requests_needed, short
 from autotune.domain.study import StudyResult, StudySpec
@@ -79,18 +80,20 @@ def faster_but_breaking(result: StudyResult) -> str:
 
 def slo_lines(spec: StudySpec) -> list[str]:
     """The bounds, and at which levels too few requests are planned to say clearly that one is kept."""
-    lines, few = [], []
+    lines: list[str] = []
+    few: list[str] = []
     for level in spec.plan().levels:
-        bounds = spec.slo.at(level.concurrency)
+        bounds = spec.slo.at(level.level)
         shown = [f"{figure} {'≥' if figure in FLOORS else '≤'} {bound:g}" for figure, bound in bounds.items()]
-        each = spec.slo.of_a_request(level.concurrency)
+        each = spec.slo.of_a_request(level.level)
         shown += [f"good: {', '.join(f'{name} ≤ {bound:g}' for name, bound in each.items())}"] if each else []
-        lines += [f"  level {level.concurrency}: {', '.join(shown)}"] if shown else []
+        lines += [f"  {named(level.level)}: {', '.join(shown)}"] if shown else []
         needed = max((requests_needed(figure) for figure in bounds), default=1)
         if level.requests < needed:
-            few.append(f"{level.concurrency} ({level.requests} requests, {needed} needed)")
+            name = level.level if few else named(level.level)
+            few.append(f"{name} ({level.requests} requests, {needed} needed)")
     if few:
-        lines.append(f"  too few requests to keep a percentile clearly, at level {', '.join(few)}")
+        lines.append(f"  too few requests to keep a percentile clearly, at {', '.join(few)}")
     return ["", "slo", *lines] if lines else []
 
 
@@ -138,7 +141,7 @@ def slo_data(result: StudyResult) -> dict[str, Any] | None:
 def _data(check: SloCheck) -> dict[str, Any]:
     return {
         "figure": check.figure,
-        "concurrency": check.level,
+        **as_data(check.level),
         "observed": check.observed,
         "bound": check.bound,
         "violation": check.violation,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from autotune.domain.finding import Finding, ServerWindow
-from autotune.domain.measurement import LevelRun, Measurement, RequestRecord
+from autotune.domain.measurement import UNSUSTAINED, LevelRun, Measurement, RequestRecord
 from autotune.domain.models import Speculation
 from autotune.scoring.guarding.acceptance import acceptance_findings
 from autotune.scoring.guarding.guards import GUARDS, LAG_S, finding, settle
@@ -45,6 +45,7 @@ class Evidence:
 
     @property
     def level(self) -> int:
+        """Requests in flight; at a rate their mean number."""
         return self.run.concurrency
 
     @property
@@ -76,7 +77,8 @@ def guarded(evidence: Evidence) -> Measurement:
 def findings(evidence: Evidence) -> list[Finding]:
     found = [made for check in _CHECKS if (made := check(evidence)) is not None]
     found += acceptance_findings(evidence.run, evidence.speculation)
-    return found if evidence.client is None else [*found, evidence.client]
+    found += [] if evidence.client is None else [evidence.client]
+    return [replace(one, level=evidence.run.level) for one in found]
 
 
 def _in_flight(evidence: Evidence) -> Finding | None:
@@ -201,9 +203,9 @@ def _running(evidence: Evidence) -> Finding | None:
 def _rate_not_sustained(evidence: Evidence) -> Finding | None:
     """The load client ends such a level early, and says by what it knows."""
     run = evidence.run
-    if run.rate is None or not run.remarks:
+    if run.sustained:
         return None
-    return finding("rate_not_sustained", run.remarks[0], evidence.level, rate=run.rate)
+    return finding(UNSUSTAINED, run.remarks[0], evidence.level, rate=run.rate)
 
 
 def _repetition(evidence: Evidence) -> Finding | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from autotune.domain.finding import Effect, Finding
+from autotune.domain.level import Level
 from autotune.domain.measurement import Measurement
 from autotune.domain.trial import FailureReason
 
@@ -219,7 +220,7 @@ LAG_S = 0.020
 _ORDER = {name: place for place, name in enumerate(GUARDS)}
 
 
-def finding(guard: str, text: str, level: int | None, **values: float | None) -> Finding:
+def finding(guard: str, text: str, level: Level | None, **values: float | None) -> Finding:
     """With the effect that the table gives; values that are not known are left out."""
     known = {name: float(value) for name, value in values.items() if value is not None}
     return Finding(guard, GUARDS[guard].effect, text, level, known)

@@ -176,7 +176,7 @@ class _Course:
         points = []
         for arm in (None, *self._plan.finalists):
             for trial in self._measured(arm, until):
-                reading = score_reading(trial, self._spec.objective, self._spec.workload.concurrency)
+                reading = score_reading(trial, self._spec.objective, self._spec.workload.weights)
                 if reading is not None:
                     points.append(_Point(arm, self._hours[trial.number], reading))
         return points

@@ -119,7 +119,7 @@ class Standing:
         return tuple(self._repeated)
 
     def reading(self, trial: TrialResult) -> Reading | None:
-        return score_reading(trial, self._spec.objective, self._spec.workload.concurrency)
+        return score_reading(trial, self._spec.objective, self._spec.workload.weights)
 
     def ratio(self, trial: TrialResult) -> Estimate | None:
         """To the baseline at the time of the trial: launch, window, drift and the baseline's own error in the interval.

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.domain.explanation import Effect
+from autotune.domain.level import Level
 from autotune.domain.measurement import Estimate, Objective
 from autotune.domain.space import SearchSpace
 from autotune.domain.trial import Origin, TrialResult, TrialState
@@ -46,7 +47,7 @@ class Evidence:
     held: tuple[Settings, ...]
     launches: tuple[Settings, ...]
     score: tuple[Reading | None, ...]
-    levels: Mapping[int, tuple[Reading | None, ...]]
+    levels: Mapping[Level, tuple[Reading | None, ...]]
     baseline: Settings
 
     @property
@@ -59,7 +60,7 @@ def evidence(
     trials: Sequence[TrialResult],
     baseline: Settings,
     objective: Objective,
-    weights: Mapping[int, float],
+    weights: Mapping[Level, float],
 ) -> Evidence:
     """Complete trials only; one whose figures are another's (one server under two names) is no evidence of its own."""
     complete = [t for t in trials if t.state is TrialState.COMPLETE and t.score is not None and t.duplicate_of is None]
@@ -127,7 +128,7 @@ def _effect(
     solved: _Solved,
     pair: tuple[Treatment, Treatment],
     contrast: Contrast,
-    ratios: Mapping[int, Estimate],
+    ratios: Mapping[Level, Estimate],
 ) -> Effect:
     (before, _dropped), (after, brought) = pair
     mine = [placed for placed in solved.placed if placed.treatment == pair[1]]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.domain.level import Level, Rate
 from autotune.domain.measurement import Estimate, Objective
 from autotune.domain.trial import TrialResult
 from autotune.scoring.objective import log_score
@@ -33,7 +34,7 @@ class Spread:
     freedom: int = 0
 
 
-def score_reading(trial: TrialResult, objective: Objective, weights: Mapping[int, float]) -> Reading | None:
+def score_reading(trial: TrialResult, objective: Objective, weights: Mapping[Level, float]) -> Reading | None:
     """Of the objective; from the recorded score where the levels are not there."""
     found = log_score(trial.measurements, objective, weights)
     if found is not None:
@@ -42,10 +43,14 @@ def score_reading(trial: TrialResult, objective: Objective, weights: Mapping[int
     return None if trial.score is None else _reading(trial.score.estimate)
 
 
-def level_reading(trial: TrialResult, concurrency: int) -> Reading | None:
-    """Of the output throughput at a level."""
-    seen = trial.at(concurrency)
-    return None if seen is None or seen.output_throughput is None else _reading(seen.output_throughput)
+def level_reading(trial: TrialResult, level: Level) -> Reading | None:
+    """Of what a level is about: its output throughput, or at a rate, of which that is no more than a multiple, its
+    goodput."""
+    seen = trial.at(level)
+    if seen is None:
+        return None
+    figure = seen.goodput if isinstance(level, Rate) else seen.output_throughput
+    return None if figure is None else _reading(figure)
 
 
 def _reading(estimate: Estimate) -> Reading | None:

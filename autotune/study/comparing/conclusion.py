@@ -13,7 +13,9 @@ from autotune.study.comparing.corrections import Corrections
 from autotune.study.explaining.explanation import explain
 
 
-def conclude(spec: StudySpec, trials: Sequence[TrialResult], stopped: str = "") -> StudyResult:
+def conclude(
+    spec: StudySpec, trials: Sequence[TrialResult], stopped: str = "", *, explained: bool = True
+) -> StudyResult:
     """A pure function of the recorded trials. `comparison` is of the screening runs; where there is a confirmation, the
     gain is its. In the explanation the search's trials are corrected for drift."""
     now = recorded_progress(spec, trials)
@@ -22,13 +24,16 @@ def conclude(spec: StudySpec, trials: Sequence[TrialResult], stopped: str = "") 
     result = StudyResult(
         spec,
         tuple(trials),
-        explanation=explain(spec, (*corrections.all(), *confirmed)),
         stopped_because=stopped,
         confirmation=None if now is None else now.confirmation,
         drift=corrections.standing.drift(),
     )
     best, baseline = result.best, result.baseline
+    if explained:
+        shown = best or result.least_violating
+        known = explain(spec, (*corrections.all(), *confirmed), None if shown is None else shown.configuration)
+        result = replace(result, explanation=known)
     if best is None or baseline is None or best is baseline:
         return result
-    levels = spec.workload.concurrency
+    levels = spec.workload.weights
     return replace(result, comparison=compare(best.measurements, baseline.measurements, spec.objective, levels))

@@ -19,6 +19,7 @@ from autotune import scoring
 from autotune.domain.configuration import Configuration
 from autotune.domain.explanation import FASTER, Effect
 from autotune.domain.knowledge import Knowledge, KnownCrash, KnownGood, Prior
+from autotune.domain.level import Level
 from autotune.domain.study import StudyResult, StudySpec
 from autotune.domain.trial import EngineVersion, FailureReason, TrialResult, TrialState
 from autotune.errors import InputError
@@ -112,7 +113,8 @@ class _Reader:
         self._service = same_service(study.spec, spec)
         self._traffic = same_traffic(study.spec.workload, spec.workload)
         self._heavier = (
-            max(spec.workload.levels, default=0) >= max(study.spec.workload.levels, default=0)
+            max(spec.workload.closed, default=0) >= max(study.spec.workload.closed, default=0)
+            and max(spec.workload.rates, default=0.0) >= max(study.spec.workload.rates, default=0.0)
             and spec.workload.max_tokens >= study.spec.workload.max_tokens
         )
         self._translations: dict[Configuration, Translation] = {}
@@ -126,7 +128,7 @@ class _Reader:
     def effects(self) -> tuple[Effect, ...]:
         spec = self.study.spec
         baseline = scoring.settings(spec.space, spec.baseline)
-        weights = spec.workload.concurrency
+        weights = spec.workload.weights
         return scoring.effects(scoring.evidence(spec.space, self.result.search, baseline, spec.objective, weights))
 
     def good(self) -> Iterator[KnownGood]:
@@ -160,8 +162,9 @@ class _Reader:
         return [m.configuration for m in made if m.configuration is not None and m.exact]
 
     def priors(self) -> list[Prior]:
-        """Empty where this study has an SLO: whether a configuration keeps to it is not known from its ratios."""
-        if not self._traffic or self._spec.slo:
+        """Empty where this study has an SLO: whether a configuration keeps to it is not known from its ratios; and at
+        rates, which no model foretells."""
+        if not self._traffic or self._spec.slo or self._spec.workload.rates:
             return []
         fitting = [(t, self.translated(t)) for t in self.result.complete if t.duplicate_of is None]
         usable = [
@@ -180,7 +183,7 @@ class _Reader:
                 self.study.run,
                 trial.number,
                 {level: rate / reference[level] for level, rate in (self._rates(trial) or {}).items()},
-                {m.concurrency: m.accept_length for m in trial.measurements if m.accept_length is not None},
+                {m.level: m.accept_length for m in trial.measurements if m.accept_length is not None},
             )
             for trial, configuration in usable
             if self._ledger.identity(configuration) != own
@@ -233,9 +236,9 @@ class _Reader:
             return False
         return same_versions(trial, version)
 
-    def _rates(self, trial: TrialResult) -> dict[int, float] | None:
+    def _rates(self, trial: TrialResult) -> dict[Level, float] | None:
         """None unless each level of this study has one."""
-        seen = {m.concurrency: m.output_throughput for m in trial.measurements}
+        seen = {m.level: m.output_throughput for m in trial.measurements}
         rates = {level: e.value for level in self._spec.workload.levels if (e := seen.get(level)) and e.value > 0}
         return rates if len(rates) == len(self._spec.workload.levels) else None
 

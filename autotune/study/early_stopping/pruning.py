@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autotune.domain.level import Level
 from autotune.domain.measurement import Estimate, Measurement
 from autotune.domain.pruning import Bound
 from autotune.study.model.goal import Goal
@@ -94,13 +95,13 @@ class Screen:
 
     metric: str
     goal: Goal
-    levels: tuple[int, ...]
-    order: tuple[int, ...]
+    levels: tuple[Level, ...]
+    order: tuple[Level, ...]
     expectation: Expectation
     baseline: Floats
     incumbent: Incumbent
     drift: float = 0.0
-    _places: Mapping[int, int] = field(init=False, default_factory=dict)
+    _places: Mapping[Level, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_places", {level: place for place, level in enumerate(self.levels)})
@@ -112,7 +113,7 @@ class Screen:
             figure = measurement.output_throughput
             if figure is None or figure.value <= 0:
                 return None
-            known.append(self._places[measurement.concurrency])
+            known.append(self._places[measurement.level])
             seen.append(math.log(figure.value) - self.drift)
             upper.append(math.log(max(figure.value, figure.high or 0.0)) - self.drift)
         if not known or len(known) == len(self.levels) or self.incumbent.score.low is None:
@@ -130,7 +131,7 @@ class Screen:
             score,
             self.incumbent.score,
             self.incumbent.trial,
-            tuple(measurement.concurrency for measurement in measurements),
+            tuple(measurement.level for measurement in measurements),
             {self.levels[place]: math.exp(optimistic[place] + self.drift) for place in rest},
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autotune.domain.configuration import Configuration
+from autotune.domain.level import Level
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import Origin, TrialResult, TrialState
 from autotune.scoring.student import t_quantile
@@ -31,20 +32,21 @@ stopped the latest."""
 
 
 class Screening:
-    """For metrics made of throughput, and workloads of more than one level; for others it makes none."""
+    """For metrics made of throughput, and workloads of several levels and no rate; for others it makes none."""
 
     def __init__(self, spec: StudySpec, ledger: Ledger, corrections: Corrections) -> None:
         self._spec, self._ledger, self._corrections = spec, ledger, corrections
-        self._levels = spec.workload.levels
+        self._levels = spec.workload.closed
         self._goal = Goal(spec.workload, spec.objective)
         self._model = GreyBox(spec.space, self._levels)
         plan = spec.plan()
-        self._work = np.array([(p.requests + p.concurrency) * plan.max_tokens for p in plan.levels], dtype=np.float64)
+        work = [(p.requests + p.concurrency) * plan.max_tokens for p in plan.levels if p.rate is None]
+        self._work = np.array(work, dtype=np.float64)
 
     def screen(self, configuration: Configuration, origin: Origin) -> Screen | None:
         """None where the trial is to run every level in the order of the file."""
         spec = self._spec
-        suits = spec.budget.early_stopping and spec.objective.metric != "weighted_goodput" and len(self._levels) > 1
+        suits = spec.budget.early_stopping and spec.ranks_by_throughput and len(self._levels) > 1
         if not suits or origin not in SCREENED:
             return None
         complete = [r for r in self._ledger.results if _measured(r) and self._rates(r) is not None]
@@ -91,7 +93,7 @@ class Screening:
     def _observation(self, result: TrialResult) -> Observation | None:
         return observed(result, self._ledger.point(result.configuration), self._levels)
 
-    def _rates(self, result: TrialResult) -> dict[int, float] | None:
+    def _rates(self, result: TrialResult) -> dict[Level, float] | None:
         """None unless every level has one."""
         rates = rates_of(result)
         return rates if set(self._levels) <= rates.keys() else None
@@ -116,11 +118,11 @@ class Screening:
     def _seconds(self, mean: Floats) -> Floats:
         """Of each level: as long as its windows took on complete trials, or else as its requests would."""
         at_rate = self._work / np.exp(mean)
-        taken: dict[int, list[float]] = {level: [] for level in self._levels}
+        taken: dict[Level, list[float]] = {level: [] for level in self._levels}
         for result in self._corrections.raw:
             for seen in result.measurements:
-                if _measured(result) and seen.window_s and seen.concurrency in taken:
-                    taken[seen.concurrency].append(seen.window_s)
+                if _measured(result) and seen.window_s and seen.level in taken:
+                    taken[seen.level].append(seen.window_s)
         if not all(taken.values()):
             return np.asarray(at_rate)
         return np.array([float(np.median(taken[level])) for level in self._levels])

@@ -62,6 +62,20 @@ class AcceptLength:
             mean, variance = np.where(plain, 0.0, mean), np.where(plain, 0.0, variance)
         return np.maximum(mean, 0.0), variance
 
+    def joint(self, configurations: Sequence[Configuration]) -> tuple[Floats, Floats]:
+        """Mean and covariance [configurations, configurations] of the logarithm."""
+        codes = self._likeness.code(configurations)
+        mean, slopes, algorithms = self._law(configurations)
+        covariance = self._between((codes, slopes, algorithms), (codes, slopes, algorithms))
+        if self._rows:
+            cross = self._kernel(codes, slopes, algorithms)
+            mean = mean + cross @ self._weights
+            covariance = covariance - cross @ self._inverse @ cross.T
+        plain = np.array([tuple(row) in self._plain for row in codes.tolist()], dtype=bool)
+        covariance[plain, :] = 0.0
+        covariance[:, plain] = 0.0
+        return np.maximum(np.where(plain, 0.0, mean), 0.0), covariance
+
     def left_out(self, groups: Sequence[Sequence[int]], count: int) -> Floats:
         """Error (seen less foretold) of each of `count` trials, its group left out. 0 where nothing was drafted."""
         place = {row: index for index, row in enumerate(self._rows)}
@@ -72,6 +86,17 @@ class AcceptLength:
                 found = np.linalg.solve(self._inverse[np.ix_(rows, rows)], self._weights[rows])
                 errors[[self._rows[row] for row in rows]] = found
         return errors
+
+    def left_out_variance(self, groups: Sequence[Sequence[int]], count: int) -> Floats:
+        """Of the errors of `left_out`."""
+        place = {row: index for index, row in enumerate(self._rows)}
+        variances = np.zeros(count)
+        for group in groups:
+            rows = [place[row] for row in group if row in place]
+            if rows:
+                found = np.diag(np.linalg.inv(self._inverse[np.ix_(rows, rows)]))
+                variances[[self._rows[row] for row in rows]] = found
+        return variances
 
     def _law(self, configurations: Sequence[Configuration]) -> tuple[Floats, Floats, Floats]:
         """The law's logarithm, its slope by the chance of one draft, and a number for the algorithm."""
@@ -86,8 +111,12 @@ class AcceptLength:
 
     def _kernel(self, left: Codes, slopes: Floats, algorithms: Floats) -> Floats:
         """[left, trials with drafts]."""
-        alike = self._likeness.alike(left, self._codes)
+        return self._between((left, slopes, algorithms), (self._codes, self._slopes, self._algorithms))
+
+    def _between(self, left: tuple[Codes, Floats, Floats], right: tuple[Codes, Floats, Floats]) -> Floats:
+        """Prior covariance. Of each side: codes, slopes of the law, numbers of the algorithms."""
+        alike = self._likeness.alike(left[0], right[0])
         pairs, _single = main_and_pairs(alike)
         departure = self._factor * (1 + alike.sum(axis=0) + pairs * len(alike) / 2)
-        chance = 0.5 + 0.5 * (algorithms[:, None] == self._algorithms[None, :])
-        return np.asarray(departure + ACCEPTED_DEVIATION**2 * chance * np.outer(slopes, self._slopes))
+        chance = 0.5 + 0.5 * (left[2][:, None] == right[2][None, :])
+        return np.asarray(departure + ACCEPTED_DEVIATION**2 * chance * np.outer(left[1], right[1]))

@@ -11,7 +11,7 @@ from autotune.study.model.likeness import Floats
 
 class Goal:
     def __init__(self, workload: Workload, objective: Objective) -> None:
-        weights = np.array([workload.concurrency[level] for level in workload.levels], dtype=np.float64)
+        weights = np.array([workload.concurrency[level] for level in workload.closed], dtype=np.float64)
         self._weights = weights / weights.sum()
         self._geometric = objective.metric == Objective.METRICS[1]
 

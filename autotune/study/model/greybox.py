@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autotune.domain.configuration import Configuration, Value
+from autotune.domain.level import Level
 from autotune.domain.space import SearchSpace
 from autotune.study.model.accept_length import AcceptLength
 from autotune.study.model.likeness import Codes, Floats, Likeness, main_and_pairs
@@ -42,10 +43,10 @@ class Observation:
     stopped did not run; their throughput is a stand-in, from which nothing is learnt."""
 
     configuration: Configuration
-    throughput: Mapping[int, float]
-    accept: Mapping[int, float] = field(default_factory=dict)
-    deviation: Mapping[int, float] = field(default_factory=dict)
-    assumed: frozenset[int] = frozenset()
+    throughput: Mapping[Level, float]
+    accept: Mapping[Level, float] = field(default_factory=dict)
+    deviation: Mapping[Level, float] = field(default_factory=dict)
+    assumed: frozenset[Level] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Prediction:
 
 
 class GreyBox:
-    """`decompose` False fits throughput as a whole: the same model without the knowledge of what it is made of."""
+    """`decompose` False fits throughput as a whole: the same model without the knowledge of what it is made of.
+    `learn_scales` False takes `scales` as they are."""
 
     def __init__(
         self,
@@ -86,11 +88,13 @@ class GreyBox:
         *,
         decompose: bool = True,
         scales: Scales | None = None,
+        learn_scales: bool = True,
     ) -> None:
         self._fixed = space.fixed
         self._levels = tuple(levels)
         self._decompose = decompose
         self._scales = scales or Scales()
+        self._learn_scales = learn_scales
         self._all = Likeness(space)
         # A switch brings all that hangs on it along: each of these for itself is expected to matter less.
         self._importance = np.array([1.0 if p.when is None else self._scales.conditional for p in space.parameters])
@@ -104,8 +108,9 @@ class GreyBox:
         self._pairs: Floats = np.zeros((0, 0))
         self._observed: list[Configuration] = []
         self._seen: Floats = np.zeros((0, len(self._levels)))
-        self._inverse: Floats = np.zeros((0, 0))
-        self._weights: Floats = np.zeros(0)
+        self._whole: Floats = np.zeros((0, 0))
+        self._solution: tuple[Floats, Floats] | None = None
+        self._targets: Floats = np.zeros(0)
         self._mean = 0.0
         self.noisier = self.stronger = 1.0
         self.launch_covariance: Floats = np.zeros((len(self._levels), len(self._levels)))
@@ -119,18 +124,25 @@ class GreyBox:
         accepted = np.array([[value or 0.0] for value in accept])
         cycle = self._flow(self._observed) + accepted - self._seen
         self._mean = float(cycle.mean())
-        targets = cycle.reshape(-1) - self._mean
+        self._targets = targets = cycle.reshape(-1) - self._mean
         law, factors = self._parts(self._observed, self._observed)
         noise = self._noise(observations)
         assumed = np.array([level in o.assumed for o in observations for level in self._levels])
         seen = np.flatnonzero(~assumed)[-_SEEN_IN * len(self._levels) :]
         square = np.ix_(seen, seen)
-        self.noisier, self.stronger = _likeliest(law[square], factors[square], noise[square], targets[seen])
+        if self._learn_scales:
+            self.noisier, self.stronger = _likeliest(law[square], factors[square], noise[square], targets[seen])
         self.launch_covariance = self.noisier * self._of_a_launch(noise)
         kernel = law + self.stronger * factors
-        whole = kernel + self.noisier * noise + np.diag(_ASSUMED * assumed)
-        self._inverse = np.asarray(np.linalg.inv(whole), dtype=np.float64)
-        self._weights = self._inverse @ targets
+        self._whole = kernel + self.noisier * noise + np.diag(_ASSUMED * assumed)
+        self._solution = None
+
+    def evidence(self) -> float:
+        """Logarithm of the likelihood of the cycle times that were fitted, up to a constant: by it, fits of the same
+        observations under other scales are compared."""
+        factor = np.linalg.cholesky(self._whole)
+        whitened = np.linalg.solve(factor, self._targets)
+        return -0.5 * float(whitened @ whitened) - float(np.log(np.diag(factor)).sum())
 
     def predict_mean(self, configurations: Sequence[Configuration]) -> Floats:
         """[configurations, levels], log of tokens per second."""
@@ -148,20 +160,63 @@ class GreyBox:
         covariance = self._own(configurations) - explained + accept_variance[:, None, None]
         return Prediction(self._flow(configurations) + accepted[:, None] - cycle, covariance)
 
+    def joint(self, configurations: Sequence[Configuration]) -> tuple[Floats, Floats]:
+        """As `predict`, but the covariance is between the configurations too: mean [configurations, levels],
+        covariance [configurations, levels, configurations, levels]. What two of them share leaves their difference."""
+        count, levels = len(configurations), len(self._levels)
+        cross = self._kernel(configurations, self._observed)
+        cycle = (cross @ self._weights).reshape(count, levels) + self._mean
+        covariance = self._kernel(configurations, configurations) - cross @ self._inverse @ cross.T
+        accepted, accept_covariance = self._accept.joint(configurations)
+        mean = np.asarray(self._flow(configurations) + accepted[:, None] - cycle)
+        shape = count, levels, count, levels
+        return mean, np.asarray(covariance.reshape(shape) + accept_covariance[:, None, :, None])
+
     def left_out(self) -> Floats:
         """[trials, levels], log of tokens per second as the other configurations foretell it: each trial is left out
         together with all others of its configuration, which would give it away."""
         count, levels = self._seen.shape
-        groups: dict[Configuration, list[int]] = {}
-        for index, configuration in enumerate(self._observed):
-            groups.setdefault(configuration, []).append(index)
+        groups = self._groups()
         errors = np.zeros((count, levels))
-        for group in groups.values():
+        for group in groups:
             rows = [index * levels + level for index in group for level in range(levels)]
             found = np.linalg.solve(self._inverse[np.ix_(rows, rows)], self._weights[rows])
             errors[group] = found.reshape(len(group), levels)
-        accept = self._accept.left_out(list(groups.values()), count)
+        accept = self._accept.left_out(groups, count)
         return np.asarray(self._seen + errors - accept[:, None])
+
+    def left_out_covariance(self) -> Floats:
+        """[trials, levels, levels]: of the errors of `left_out`, as the model has them; the trials' noise is in it."""
+        count, levels = self._seen.shape
+        found = np.zeros((count, levels, levels))
+        for group in self._groups():
+            rows = [index * levels + level for index in group for level in range(levels)]
+            whole = np.linalg.inv(self._inverse[np.ix_(rows, rows)]).reshape(len(group), levels, len(group), levels)
+            for place, index in enumerate(group):
+                found[index] = whole[place, :, place, :]
+        return np.asarray(found + self._accept.left_out_variance(self._groups(), count)[:, None, None])
+
+    def _groups(self) -> list[list[int]]:
+        """The trials of each configuration."""
+        groups: dict[Configuration, list[int]] = {}
+        for index, configuration in enumerate(self._observed):
+            groups.setdefault(configuration, []).append(index)
+        return list(groups.values())
+
+    @property
+    def _inverse(self) -> Floats:
+        return self._solved()[0]
+
+    @property
+    def _weights(self) -> Floats:
+        return self._solved()[1]
+
+    def _solved(self) -> tuple[Floats, Floats]:
+        """Once for each fit, when it is first asked for: of many fits that are compared, few are."""
+        if self._solution is None:
+            inverse = np.asarray(np.linalg.inv(self._whole), dtype=np.float64)
+            self._solution = inverse, inverse @ self._targets
+        return self._solution
 
     def _noise(self, observations: Sequence[Observation]) -> Floats:
         """Covariance of what two launches of one configuration would differ by; a trial's own interval counts."""
@@ -260,6 +315,6 @@ def _likeliest(law: Floats, factors: Floats, noise: Floats, targets: Floats) -> 
     return max(NOISIER, key=lambda times: likelihood(times, stronger)), stronger
 
 
-def _mean_log(accept: Mapping[int, float]) -> float | None:
+def _mean_log(accept: Mapping[Level, float]) -> float | None:
     """None where nothing is drafted: every cycle then gives one token."""
     return float(np.mean(np.log(list(accept.values())))) if accept else None

@@ -59,14 +59,15 @@ class GreyBoxProposer:
         self._ledger = ledger
         self._earlier, self._deaths, self._prior = spec.earlier, deaths(spec), PriorResults(spec, ledger)
         self._otherwise = otherwise
-        self._levels = spec.workload.levels
+        self._levels = spec.workload.closed
         self._goal = Goal(spec.workload, spec.objective)
         self._rng = random.Random(spec.seed + len(ledger.results))
         self._candidates = Candidates(ledger, self._rng)
         self._points: dict[Configuration, Configuration] = {}
         self._read: dict[int, tuple[TrialResult, Observation | None]] = {}
         plan = spec.plan()
-        self._work = np.array([(p.requests + p.concurrency) * plan.max_tokens for p in plan.levels], dtype=float)
+        work = [(p.requests + p.concurrency) * plan.max_tokens for p in plan.levels if p.rate is None]
+        self._work = np.array(work, dtype=float)
         self._feasibility = Feasibility(spec.space)
         self._keeping = SloChance(spec.space)
         self._node_time = NodeTime(spec.space)

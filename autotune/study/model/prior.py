@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotune.domain.knowledge import Prior
+from autotune.domain.level import Rate
 from autotune.domain.measurement import Estimate, Measurement
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import Failure, FailureReason, Origin, TrialResult, TrialState
@@ -75,13 +76,13 @@ class PriorResults:
         measurements = []
         for level, ratio in prior.ratios.items():
             measured = basis.at(level)
-            if measured is None or measured.output_throughput is None:
+            if measured is None or measured.output_throughput is None or isinstance(level, Rate):
                 return None
             rate = Estimate(measured.output_throughput.value * ratio)
             accept = prior.accept.get(level)
             measurements.append(Measurement(level, 0, 0, output_throughput=rate, accept_length=accept))
         spec = self._spec
-        made = score(measurements, spec.objective, spec.workload.concurrency, basis.measurements)
+        made = score(measurements, spec.objective, spec.workload.weights, basis.measurements)
         if made is None:
             return None
         return TrialResult(

@@ -42,7 +42,7 @@ class Settling:
         return _sentence(outlook) if outlook is not None and self._in_a_row >= IN_A_ROW else None
 
     def _watching(self, spec: StudySpec, ledger: Ledger, chosen: Proposer) -> GreyBoxProposer | None:
-        if spec.objective.metric == "weighted_goodput":  # the model foretells throughput
+        if not spec.ranks_by_throughput:  # the model foretells throughput
             return None
         from autotune.study.model.improvement import GreyBoxProposer  # here, so that no other study waits for numpy
 

@@ -95,3 +95,10 @@ def test_a_level_that_the_client_held_at_no_rate_is_refused_with_its_figures() -
 def test_a_level_that_was_held_at_a_lower_rate_is_not_refused() -> None:
     ClientTest((level(512, 20_000.0, delivered=0.8), level(512, 10_000.0))).refuse_levels()
     ClientTest().refuse_levels()
+
+
+def test_levels_that_were_tested_for_rates_refuse_nothing() -> None:
+    test = ClientTest((level(8, 400.0), level(256, 12_000.0, delivered=0.9)))
+    with pytest.raises(InputError, match="at no rate of level 256"):
+        test.refuse_levels()
+    test.refuse_levels((8,))

@@ -172,7 +172,7 @@ def broken(**changes: Any) -> dict[str, Any]:
         (broken(score={"metric": "m"}), r"trial\.score must have estimate"),
         (
             broken(score={"metric": "m", "estimate": {"value": 1.0}, "per_level": {"ten": 1.0}}),
-            r"trial\.score\.per_level must have keys of int, but got 'ten'",
+            r"trial\.score\.per_level must be a level, such as 16 or 4 req/s, but got 'ten'",
         ),
         ({"schema_version": 1}, "must have configuration, node_seconds, number, origin, started_at, state"),
     ],

@@ -72,7 +72,7 @@ def test_a_factor_whose_comparisons_are_all_unclear_is_called_unclear_and_not_wi
 
 
 def test_a_factor_that_was_compared_nowhere_is_named() -> None:
-    assert "Nothing is known of speculative_algorithm" in effects_section(explained())
+    assert "No pair tells of speculative_algorithm" in effects_section(explained())
 
 
 @pytest.mark.parametrize(

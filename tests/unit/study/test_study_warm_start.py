@@ -314,3 +314,14 @@ def test_several_studies_take_turns_and_no_server_is_named_twice() -> None:
     known = learn(SPEC, [first, second], here())
     assert [one.run for one in known.known_good[:2]] == ["run-a", "run-b"]
     assert len({one.configuration for one in known.known_good}) == len(known.known_good)
+
+
+def test_a_study_of_rates_takes_no_priors_and_no_survivors_of_levels_alone() -> None:
+    at_rates = replace(SPEC, workload=replace(SPEC.workload, concurrency={}, rates={4.0: 1.0}))
+    known = learn(at_rates, [finished()], here())
+    assert known.known_good, "what was good elsewhere is tried all the same"
+    assert (known.priors, known.survivors) == ((), ())
+    beside = replace(SPEC, workload=replace(SPEC.workload, rates={4.0: 1.0}))
+    known = learn(beside, [finished()], here())
+    assert known.priors == ()
+    assert known.survivors, "all its levels are among this study's"
