@@ -45,8 +45,8 @@ class Over(Exception):
 class Session:
     """Evaluates, counts trials, and measures how long the strategy thinks between two of them."""
 
-    def __init__(self, table: Table, seed: int, trials: int) -> None:
-        self.node = Node(table, seed)
+    def __init__(self, table: Table, seed: int, trials: int, noise: float = 1.0) -> None:
+        self.node = Node(table, seed, noise)
         self.trials = trials
         self.thinking: list[float] = []
         self._since = time.perf_counter()
@@ -71,8 +71,9 @@ class Session:
         return self.run(configuration) if self.ledger.is_open(configuration) else self.ledger.score(configuration)
 
 
-def run(table: Table, truth: Truth, strategy: str, seed: int, trials: int) -> Run:
-    session = Session(table, seed, trials)
+def run(table: Table, truth: Truth, strategy: str, seed: int, trials: int, *, noise: float = 1.0) -> Run:
+    """`noise`: so many times that of replay."""
+    session = Session(table, seed, trials, noise)
     try:
         if strategy.removesuffix(SETTLING) in OWN:
             _own(table, seed, session, strategy)

@@ -37,10 +37,11 @@ _REASONS = {
 
 @dataclass
 class Node:
-    """One study's worth of a table. `results` in the order of evaluation."""
+    """One study's worth of a table. `noise`: a factor on all three. `results` in the order of evaluation."""
 
     table: Table
     seed: int
+    noise: float = 1.0
     results: list[TrialResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class Node:
         if backend not in self._compiled:
             self._compiled.add(backend)
             start += FIRST_COMPILE_S
-        launch = math.exp(self._rng.gauss(0.0, LAUNCH_NOISE))
+        launch = math.exp(self._rng.gauss(0.0, self.noise * LAUNCH_NOISE))
         measurements = tuple(
             self._level(cell, index, level, launch) for index, level in enumerate(spec.workload.levels)
         )
@@ -101,11 +102,11 @@ class Node:
         )
 
     def _level(self, cell: Cell, index: int, level: int, launch: float) -> Measurement:
-        noisy = cell.throughput[index] * launch * math.exp(self._rng.gauss(0.0, LEVEL_NOISE))
+        noisy = cell.throughput[index] * launch * math.exp(self._rng.gauss(0.0, self.noise * LEVEL_NOISE))
         accept = None
         if cell.accept:
-            accept = cell.accept[index] * math.exp(self._rng.gauss(0.0, ACCEPT_NOISE))
-        half = 2.0 * LEVEL_NOISE * noisy
+            accept = cell.accept[index] * math.exp(self._rng.gauss(0.0, self.noise * ACCEPT_NOISE))
+        half = 2.0 * self.noise * LEVEL_NOISE * noisy
         estimate = Estimate(noisy, noisy - half, noisy + half, batches=20)
         return Measurement(level, 5 * level, 5 * level, output_throughput=estimate, accept_length=accept)
 
