@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotune.cli.options import EngineName, Overrides, Space, read_space
+from autotune.domain.workload import ASSUMED_TOKENS_PER_SECOND
 from autotune.errors import InputError, ServingEnvironmentError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def check(
     ] = None,
     rate: Annotated[
         float, typer.Option("--assume", min=0.1, help="Tokens per second of one request, for the time estimate.")
-    ] = 40.0,
+    ] = ASSUMED_TOKENS_PER_SECOND,
 ) -> None:
     """Print the space read back: parameters, conditions, sizes, levels, requests and estimated node time."""
     from autotune import engines, preflight, reporting
@@ -62,6 +63,7 @@ def check(
     typer.echo(reporting.space_summary(spec, counts, versions=known, tokens_per_second=rate))
     if remark:
         typer.echo(f"\nnot checked: {remark}", err=True)
+    _judge_prompts(spec, rate)
     if serving is not None:
         _judge(spec, serving, ask_parser=not engine_versions)
 
@@ -71,6 +73,17 @@ def _assumed(spec: StudySpec, engine: Engine, version: str, hardware: Hardware |
 
     assumed = preflight.assumed_version(version)
     return preflight.serving_of(spec, engine, {p or "": assumed for p in spec.engine.interpreters}, hardware)
+
+
+def _judge_prompts(spec: StudySpec, tokens_per_second: float) -> None:
+    """The file of prompts may be on the node that the study will run on, and not here."""
+    from autotune import preflight
+
+    try:
+        for warning in preflight.prompt_warnings(spec, tokens_per_second):
+            typer.echo(f"\nwarning: {warning}", err=True)
+    except InputError as error:
+        typer.echo(f"\nnot checked: {error.message}", err=True)
 
 
 def _judge(spec: StudySpec, serving: Serving, *, ask_parser: bool) -> None:

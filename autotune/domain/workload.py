@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -89,7 +90,8 @@ class LevelPlan:
 
     With a `rate` (requests a second on the node's clock) it is an open loop: `requests` arrive inside the window,
     `warmup_requests` before it, and `concurrency` is how many may be in flight before the rate counts as too high.
-    With `most_requests` each of the two goes on until it has lasted SETTLED_LATENCIES, or so many have arrived.
+    With `most_requests` each of the two goes on until it has lasted SETTLED_LATENCIES, or so many have arrived; the
+    warm-up never beyond half of the room.
     """
 
     concurrency: int
@@ -115,13 +117,27 @@ class LevelPlan:
 
     @property
     def most_prompts(self) -> int:
-        """An upper bound on the prompts this level takes, as long as `most_requests` bounds it. At a rate none is
-        certain: arrivals go on until the last of the window is answered."""
+        """An upper bound on the prompts this level takes, as long as `most_requests` bounds it. At a rate arrivals stop
+        there, whether or not all of the window's are answered; with `most_requests` no more than the floor, it is
+        `prompts`."""
         if self.rate is not None:
-            return 3 * (self.most_requests or self.requests) + self.warmup_requests
+            spread = self.requests if self.most_requests is None else 3 * max(0, self.most_requests - self.requests)
+            return self.prompts + spread
         if self.most_requests is None:
             return self.prompts
         return self.most_requests + 2 * self.concurrency
+
+    def expected(self, latency_s: float) -> tuple[int, int, float]:
+        """Requests in the window, prompts and seconds of the level, if each request took so long. At a rate as the load
+        client has it: warm-up and window last for 1.5 latencies at least, and arrivals go on for another."""
+        if self.rate is None:
+            return self.requests, self.prompts, (self.requests / self.concurrency + 1) * latency_s
+        settled, most = math.ceil(SETTLED_LATENCIES * latency_s * self.rate), self.most_requests or self.requests
+        latest = min(self.warmup_requests + most, self.concurrency // 2)
+        warm_up = min(latest, max(self.warmup_requests, settled))
+        requests = max(self.requests, min(settled, most))
+        prompts = warm_up + requests + math.ceil(latency_s * self.rate)
+        return requests, min(prompts, self.most_prompts), (warm_up + requests) / self.rate + latency_s
 
 
 @dataclass(frozen=True)
@@ -153,6 +169,9 @@ ROOM_AT_RATE = 1000
 
 LEAST_WARM_UP = 10
 
+ASSUMED_TOKENS_PER_SECOND = 40.0
+"""Of one request, before any was sent: for what a level is expected to take. `check --assume` names another."""
+
 SETTLED_LATENCIES = 1.5
 """In flight has what the rate makes of it once so many of the longest latencies so far have passed."""
 
@@ -161,5 +180,5 @@ def at_rate(
     rate: float, requests: int, patience_s: float = LevelPlan.patience_s, *, most_requests: int | None = None
 ) -> LevelPlan:
     """An open loop of `rate` requests a second."""
-    warmup = max(LEAST_WARM_UP, requests // 5)
+    warmup = min(max(LEAST_WARM_UP, requests // 5), ROOM_AT_RATE // 2)
     return LevelPlan(ROOM_AT_RATE, requests, patience_s, rate=rate, warmup_requests=warmup, most_requests=most_requests)

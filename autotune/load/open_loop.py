@@ -6,7 +6,10 @@ when a connection was found for it: a client that waits before it sends would hi
 Warm-up ends when `warmup_requests` have arrived and 1.5 of the longest latencies so far have passed, so that in flight
 has had the time to reach what the rate makes of it. `requests` then arrive inside the window; where the level names a
 bound for them, more, until the window has lasted so long too. After it the arrivals go on until all of the window's are
-answered (a server that drains is faster than one that serves), and those are cut off.
+answered (a server that drains is faster than one that serves), and those are cut off; they stop before that where the
+level's `most_prompts` are used up, or no prompt is left, and the server drains.
+
+However late the answers, the window opens when half of the room is used: a server that falls behind is to do so inside.
 """
 
 from __future__ import annotations
@@ -72,7 +75,7 @@ class OpenLoop(Session):
     async def run(self) -> LevelRun:
         first = self._prompts.next()
         self._random.seed(f"{first.identity}:{self._level.rate}")
-        client = await self._carry_out(lambda: self._arrive(first, self._started))
+        client = await self._carry_out(lambda: self._arrive(self._started, first))
         opened, closed = self._opened, self._closed
         whole = opened is not None and closed is not None and closed > opened
         return LevelRun(
@@ -93,13 +96,27 @@ class OpenLoop(Session):
 
     # Arrivals
 
-    def _arrive(self, prompt: Prompt, due: float) -> None:
-        """`due` is when it was to arrive; the loop's lag is part of its latency."""
+    def _arrive(self, due: float, prompt: Prompt | None = None) -> None:
+        """`due` is when it was to arrive; the loop's lag is part of its latency. `prompt`: None takes the next, only
+        once the window was looked at: the arrival that closes it may be one more than there are prompts for."""
         if self._over.done():
             return
         self._open_or_close(due)
-        if self._over.done():
-            return
+        if not self._over.done() and (prompt := prompt or self._next()) is not None:
+            self._enter(prompt, due)
+
+    def _next(self) -> Prompt | None:
+        """None ends the arrivals: the window's own are all on their way, and what follows only kept the server busy."""
+        if self._closed is not None and self._arrived >= self._level.most_prompts:
+            return None
+        try:
+            return self._prompts.next()
+        except LoadFailed as error:
+            if self._closed is None:
+                self._fail(error)
+            return None
+
+    def _enter(self, prompt: Prompt, due: float) -> None:
         outside = self._opened is None or self._closed is not None
         visit = _Visit(LiveRequest(prompt, self._tokens(prompt), warmup=outside), due)
         self._arrived += 1
@@ -111,25 +128,15 @@ class OpenLoop(Session):
         if self._in_flight.now > self._level.concurrency:
             self._unsustained(f"{self._in_flight.now:,} requests were in flight")
         self._send(visit)
-        self._schedule(due + self._random.expovariate(1.0 / self._gap_s))
-
-    def _schedule(self, due: float) -> None:
-        try:
-            prompt = self._prompts.next()
-        except LoadFailed as error:
-            if self._closed is None:
-                self._fail(error)
-            return  # the window's own are all on their way: what follows only kept the server busy
-        self._after(max(0.0, due - perf_counter()), partial(self._arrive, prompt, due))
+        due += self._random.expovariate(1.0 / self._gap_s)
+        self._after(max(0.0, due - perf_counter()), partial(self._arrive, due))
 
     def _open_or_close(self, due: float) -> None:
         level, most = self._level, self._level.most_requests or self._level.requests
         if self._opened is None:
-            # Half of the room, so that a server which falls behind does so inside the window.
-            patience = most if level.most_requests is None else min(most, level.concurrency // 2)
-            if self._arrived >= level.warmup_requests and (
-                self._settled(due, self._started) or self._arrived >= level.warmup_requests + patience
-            ):
+            latest = min(level.warmup_requests + most, level.concurrency // 2)
+            warm = self._arrived >= level.warmup_requests and self._settled(due, self._started)
+            if warm or self._arrived >= latest:
                 self._opened, self._first = due, self._arrived
                 self._in_flight.begin(due)
                 self._health.start()

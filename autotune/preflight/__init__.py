@@ -15,6 +15,7 @@ from autotune.preflight.environment import (
 )
 from autotune.preflight.held_out import confirmation_within
 from autotune.preflight.inspection import inspect, serving_of
+from autotune.preflight.prompts import prompt_warnings
 from autotune.preflight.proof import baseline_remarks, disproved_by_parser, named_commands
 from autotune.preflight.space import count, problems_of, refuse_impossible
 
@@ -32,6 +33,7 @@ __all__ = [
     "installed_versions",
     "named_commands",
     "problems_of",
+    "prompt_warnings",
     "provenance",
     "refuse_impossible",
     "refuse_misfits",

@@ -11,10 +11,10 @@ from autotune.domain.study import StudySpec
 from autotune.domain.trial import EngineVersion, Hardware
 from autotune.errors import InputError, ServingEnvironmentError
 from autotune.launch import gpu_count, node_facts, node_hardware
-from autotune.load import prompt_source
 from autotune.preflight.drafts import draft_warnings, refuse_misfits
 from autotune.preflight.environment import TRY_SIMULATED, Node, installed_versions
 from autotune.preflight.models import read_models, require_models
+from autotune.preflight.prompts import prompt_warnings, require_prompts
 from autotune.preflight.space import refuse_impossible
 
 
@@ -29,8 +29,8 @@ def inspect(spec: StudySpec, engine: Engine, *, tuner_python: str) -> Node:
     serving = serving_of(spec, engine, versions, None if engine.simulated else node_hardware())
     refuse_misfits(spec, serving)
     refuse_impossible(spec, serving)
-    _require_prompts(spec)
-    return Node(serving, node_facts(), draft_warnings(spec, serving))
+    require_prompts(spec)
+    return Node(serving, node_facts(), (*draft_warnings(spec, serving), *prompt_warnings(spec)))
 
 
 def serving_of(
@@ -51,17 +51,4 @@ def _require_gpu(spec: StudySpec) -> None:
         raise ServingEnvironmentError(
             "a GPU must be present, but the driver reports none",
             hint=f"--engine simulated for a simulated node, or `device: cpu` under engine.args; {TRY_SIMULATED}",
-        )
-
-
-def _require_prompts(spec: StudySpec) -> None:
-    """One trial's prompts must exist; whether the whole budget's do is only known to be so with a trial budget."""
-    per_trial = spec.plan().prompts
-    trials = spec.budget.trials or 1
-    capacity = prompt_source(spec.workload.prompts, seed=spec.seed).capacity
-    if per_trial * trials > capacity:
-        raise InputError(
-            f"no prompt is sent twice, so the prompts must suffice for {trials} trials of {per_trial:,} requests "
-            f"({per_trial * trials:,}), but `{spec.workload.prompts}` has {capacity:,}",
-            hint="more prompts in the JSONL file, fewer trials, or fewer or lower levels",
         )

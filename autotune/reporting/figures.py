@@ -46,6 +46,20 @@ def change_percent(ratio: float) -> str:
     return f"{(ratio - 1) * 100:+.1f} %"
 
 
+VAGUE = 4.0
+"""Times its low end, from which on the high end of a ratio's interval says that its value is next to nothing known."""
+
+
+def by_percent(ratio: Estimate) -> str:
+    """`7.1 % ± 1.3`, from or below 1; `at least 380 %` of a gain that is large and vague, as over a baseline that had
+    no good request."""
+    if ratio.low is not None and ratio.high is not None and ratio.low > 1 and ratio.high > VAGUE * ratio.low:
+        return f"at least {(ratio.low - 1) * 100:.0f} %"
+    half = ratio.half_width
+    shown = f"{abs(ratio.value - 1) * 100:.1f} %"
+    return shown if half is None else f"{shown} ± {half * 100:.1f}"
+
+
 def ratio_of(trial: TrialResult, reference: TrialResult | None) -> float | None:
     """Score over score; None if either has none."""
     if trial.score is None or reference is None or reference.score is None:

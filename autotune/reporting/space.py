@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from autotune.domain.configuration import show_value
@@ -10,7 +9,6 @@ from autotune.domain.level import label
 from autotune.domain.space import FloatRange, IntRange, Parameter, SpaceCount, Values
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import EngineVersion
-from autotune.domain.workload import SETTLED_LATENCIES, LevelPlan
 from autotune.reporting.figures import duration
 from autotune.reporting.sections.slo import slo_lines
 
@@ -71,23 +69,11 @@ def _sizes(counts: SpaceCount) -> list[str]:
     return lines
 
 
-def _expected(level: LevelPlan, latency_s: float) -> tuple[int, int, float]:
-    """Requests in the window, prompts and seconds of a level, if each request took so long. At a rate as the load
-    client has it: warm-up and window last for 1.5 latencies at least, and arrivals go on for another."""
-    if level.rate is None:
-        return level.requests, level.prompts, (level.requests / level.concurrency + 1) * latency_s
-    settled, most = math.ceil(SETTLED_LATENCIES * latency_s * level.rate), level.most_requests or level.requests
-    warm_up = max(level.warmup_requests, min(settled, level.warmup_requests + most))
-    requests = max(level.requests, min(settled, most))
-    prompts = warm_up + requests + math.ceil(latency_s * level.rate)
-    return requests, prompts, prompts / level.rate
-
-
 def _levels(spec: StudySpec, tokens_per_second: float) -> list[str]:
     plan, lines = spec.plan(), ["levels         weight  requests  tokens      estimated node time"]
     total, prompts = 0.0, 0
     for level in plan.levels:
-        requests, level_prompts, seconds = _expected(level, plan.max_tokens / tokens_per_second)
+        requests, level_prompts, seconds = level.expected(plan.max_tokens / tokens_per_second)
         total, prompts = total + seconds, prompts + level_prompts
         weight = spec.workload.weights[level.level]
         tokens = requests * plan.max_tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autotune.domain.measurement import Comparison
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import Origin, TrialResult, TrialState
-from autotune.reporting.figures import ratio_of, score_text
+from autotune.reporting.figures import by_percent, ratio_of, score_text
 from autotune.reporting.sections.confirmation import confirmed_verdict, drift_sentence
 from autotune.reporting.sections.slo import breach_when_confirmed, faster_but_breaking, slo_verdict
 
@@ -61,9 +61,8 @@ def _sentence(result: StudyResult) -> str:
 
 
 def _by(comparison: Comparison) -> str:
-    shown = f"{abs(comparison.ratio.value - 1) * 100:.1f} %"
-    half = comparison.ratio.half_width
-    return f"{shown}, without an interval," if half is None else f"{shown} ± {half * 100:.1f}"
+    shown = by_percent(comparison.ratio)
+    return f"{shown}, without an interval," if comparison.ratio.half_width is None else shown
 
 
 def _without_baseline(result: StudyResult, best: TrialResult | None) -> str:

@@ -16,6 +16,11 @@ from autotune.domain.measurement import Comparison, Estimate, Measurement, Objec
 from autotune.errors import InputError
 from autotune.scoring.student import t_quantile
 
+HALF_A_REQUEST = 0.5 / 3.8415
+"""Of the upper end of Wilson's 95 % interval for no good request of n, which is near z^2 / n: half a request of n."""
+NONE_AT_ALL = 2.0
+"""Variance of a logarithm that stands on half a request: one over it."""
+
 
 @dataclass(frozen=True)
 class _Term:
@@ -80,10 +85,10 @@ def log_score(
     if objective.metric == "weighted_speedup":
         term = _mean({level: term.log() for level, term in mine.items()}, weights)
     else:
-        mean = _mean(mine, weights)
-        if mean.value <= 0:
-            return None  # no good request at any level
-        term = mean.log()
+        logarithm = _log_mean(measurements, mine, weights)
+        if logarithm is None:
+            return None
+        term = logarithm
     return term.value, term.error, term.freedom
 
 
@@ -109,14 +114,40 @@ def compare(
     elif same:
         ratio = Estimate(1.0, 1.0, 1.0)
     else:
-        above, below = _mean(mine, weights), _mean(theirs, weights)
-        if above.value <= 0 or below.value <= 0:
-            return None  # a side without any good request: there is no ratio
-        ratio = _exponential(_sum((above.log(), below.log().times(-1.0))))
+        above, below = _log_mean(candidate, mine, weights), _log_mean(baseline, theirs, weights)
+        if above is None or below is None or not _any_good(mine, theirs):
+            return None  # no good request on either side: nothing is known of a ratio
+        ratio = _exponential(_sum((above, below.times(-1.0))))
     if ratio.low is None or ratio.high is None:
         return Comparison(ratio, "unclear")
     verdict = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "unclear"
     return Comparison(ratio, verdict)
+
+
+def least(estimate: Estimate) -> float | None:
+    """For a logarithm, where there was no good request at all: what half a good request would be. None where the data
+    gave no interval."""
+    return None if not estimate.high else HALF_A_REQUEST * estimate.high
+
+
+def _log_mean(
+    measurements: Sequence[Measurement], levels: Mapping[Level, _Term], weights: Mapping[Level, float]
+) -> _Term | None:
+    """Without any good request it is that of half a one, and as uncertain: a server that serves nobody well must not
+    drop out of a comparison. None where even that is not known."""
+    mean = _mean(levels, weights)
+    if mean.value > 0:
+        return mean.log()
+    seen = {m.level: least(m.goodput) for m in reversed(measurements) if m.goodput is not None}
+    floors = [(weights[level], seen.get(level)) for level in levels]
+    known = [weight * floor for weight, floor in floors if floor is not None]
+    if len(known) < len(floors):
+        return None
+    return _Term(math.log(sum(known) / sum(weight for weight, _floor in floors)), math.sqrt(NONE_AT_ALL), math.inf, 1)
+
+
+def _any_good(*sides: Mapping[Level, _Term]) -> bool:
+    return any(term.value > 0 for side in sides for term in side.values())
 
 
 def _same(candidate: Sequence[Measurement], baseline: Sequence[Measurement]) -> bool:

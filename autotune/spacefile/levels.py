@@ -21,7 +21,7 @@ def read(
     """Weights by requests in flight, and by requests a second. One of the two must name a level."""
     if rates is None or (_is_empty(rates) and not _is_empty(concurrency)):
         return _concurrency(concurrency, at, faults), {}
-    closed = {} if concurrency is None else _concurrency(concurrency, at, faults)
+    closed = {} if _is_empty(concurrency) else _concurrency(concurrency, at, faults)
     return closed, _rates(rates, faults)
 
 
@@ -29,6 +29,7 @@ def _is_empty(node: Node | None) -> bool:
     return (
         node is None
         or (isinstance(node, Scalar) and node.value is None)
+        or fields.is_unset(node)
         or (isinstance(node, Table) and not node.entries)
     )
 

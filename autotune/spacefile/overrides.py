@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
+from autotune.domain.level import Level
 from autotune.domain.secrets import names_secret
 from autotune.spacefile.core_yaml import compose
 from autotune.spacefile.fields import UNSET
+from autotune.spacefile.levels import of_key
 from autotune.spacefile.parameters import DOMAIN_KEYS
-from autotune.spacefile.tree import Entry, Faults, Listing, Node, Place, Scalar, Table, joined
+from autotune.spacefile.tree import Entry, Faults, Listing, Node, Place, Plain, Scalar, Table, joined
 
 _EXAMPLE = "write --set path=value, such as --set engine.args.max-running-requests=64"
 _SIMULATED = "simulated"
+
+_RATES = "workload.rates"
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_BOUND_AT_RATE = re.compile(r"slo\.([0-9]+\.[0-9]+ req/s)(?:\.(.*))?")
 
 
 def apply(root: Table, overrides: tuple[str, ...], faults: Faults) -> None:
@@ -19,7 +27,7 @@ def apply(root: Table, overrides: tuple[str, ...], faults: Faults) -> None:
         path = path.strip()
         label = f"--set {path}=..." if any(names_secret(part) for part in path.split(".")) else f"--set {override}"
         place = Place(rank, 0, 0, label)
-        parts = path.split(".")
+        parts = _parts(path)
         if not equals or not all(parts):
             faults.add(place, "an override is a dotted path, `=`, and a value", hint=_EXAMPLE)
             continue
@@ -34,6 +42,31 @@ def switch_engine(root: Table, name: str, rank: int, faults: Faults) -> None:
     _put(root, ["engine", "name"], Scalar(place, "engine.name", name, name), faults)
     if name == _SIMULATED:
         _put(root, ["engine", "python"], Scalar(place, "engine.python", UNSET, UNSET), faults)
+
+
+def _parts(path: str) -> list[str]:
+    """Split at the dots, except at that of a rate: `workload.rates.0.5`, `slo.0.5 req/s.ttft_ms`."""
+    if path.startswith(f"{_RATES}."):
+        return [*_RATES.split("."), path.removeprefix(f"{_RATES}.")]
+    if found := _BOUND_AT_RATE.fullmatch(path):
+        inside = [] if found[2] is None else found[2].split(".")
+        return ["slo", found[1], *inside]
+    return path.split(".")
+
+
+def _entry(table: Table, key: str) -> Entry | None:
+    """Rates are known by their number: `4` is `4.0`, and `4 req/s` is `4.0 req/s`."""
+    found = table.entry(key)
+    if found is not None or table.path not in (_RATES, "slo"):
+        return found
+    asked = _known_by(table, _key(table, key, table.place))
+    return None if asked is None else next((one for one in table if _known_by(table, one.key) == asked), None)
+
+
+def _known_by(table: Table, key: Scalar) -> Level | float | None:
+    if table.path == "slo":
+        return of_key(key)
+    return key.value if isinstance(key.value, int | float) and not isinstance(key.value, bool) else None
 
 
 def _value(text: str, place: Place, path: str, faults: Faults) -> Node | None:
@@ -56,7 +89,7 @@ def _put(root: Table, parts: list[str], value: Node, faults: Faults) -> None:
             else:
                 holder = holder.items[int(part)]
         elif isinstance(holder, Table):
-            entry = holder.entry(part)
+            entry = _entry(holder, part)
             if last:
                 _set(holder, part, value)
             elif entry is None or (isinstance(entry.node, Scalar) and entry.node.value is None):
@@ -71,7 +104,7 @@ def _put(root: Table, parts: list[str], value: Node, faults: Faults) -> None:
 
 
 def _set(table: Table, key: str, value: Node) -> None:
-    entry = table.entry(key)
+    entry = _entry(table, key)
     if entry is None:
         table.entries.append(Entry(_key(table, key, value.place), value))
     elif table.path == "parameters" and isinstance(entry.node, Table) and isinstance(value, Listing):
@@ -84,6 +117,10 @@ def _set(table: Table, key: str, value: Node) -> None:
 
 
 def _key(table: Table, text: str, place: Place) -> Scalar:
-    """A level of `workload.concurrency` is a number; every other key is text."""
-    whole = text.isascii() and text.isdigit()
-    return Scalar(place, joined(table.path, text), int(text) if whole else text, text)
+    """A level of `workload.concurrency` is a whole number, one of `workload.rates` a number; other keys are text."""
+    value: Plain = text
+    if text.isascii() and text.isdigit():
+        value = int(text)
+    elif table.path == _RATES and _NUMBER.fullmatch(text):
+        value = float(text)
+    return Scalar(place, joined(table.path, text), value, text)

@@ -34,7 +34,9 @@ def read(node: Node | None, levels: Sequence[Level], objective: Objective, whole
     single: dict[Level, Mapping[str, float]] = {}
     for entry in fields.table_of(node, "slo", faults) or ():
         level = of_key(entry.key)
-        if level is not None:
+        if level is not None and level in single:
+            faults.add(entry.key.place, f"{named(level)} stands twice in slo", hint="keep one of them")
+        elif level is not None:
             single[level] = _level(entry, level, levels, faults)
         else:
             everywhere.update(_bound(entry, faults))

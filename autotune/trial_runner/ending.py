@@ -30,7 +30,8 @@ def with_rule(
     hopeless: WhyHopeless | None = None,
 ) -> LevelPlan:
     """`level` is one of `plan`. Fresh prompts are finite: what the rest of the plan and later trials (`promised`) need
-    is not spent on making this level more precise, or on waiting for it to be warm."""
+    is not spent on making this level more precise, or on waiting for it to be warm: it takes no more than its
+    `most_prompts`, which are its `prompts` and what can be spared."""
     rest = sum(later.prompts for later in plan.levels[plan.levels.index(level) + 1 :])
     spare = max(0, prompts.capacity - prompts.position - rest - promised - level.prompts)
     most = level.requests + (spare if level.rate is None else spare // 3)  # its warm-up and its end may last as long

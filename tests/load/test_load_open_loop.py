@@ -10,7 +10,7 @@ import pytest
 from reference_server import Behaviour, ReferenceWire, ServerThread
 
 from autotune.domain.measurement import LevelRun
-from autotune.domain.workload import LevelPlan, MeasurementPlan
+from autotune.domain.workload import LevelPlan, MeasurementPlan, Prompt, PromptSource
 from autotune.errors import LevelRefused, LoadFailed
 from autotune.load import Clock, open_loop, prompt_source, run_level, session
 from autotune.scoring import measure
@@ -36,7 +36,13 @@ class StallingWire(ReferenceWire):
 
 
 def arrive(
-    port: int, plan: LevelPlan, *, tokens: int = 10, clock: Clock | None = None, wire: ReferenceWire | None = None
+    port: int,
+    plan: LevelPlan,
+    *,
+    tokens: int = 10,
+    clock: Clock | None = None,
+    wire: ReferenceWire | None = None,
+    prompts: PromptSource | None = None,
 ) -> LevelRun:
     return run_level(
         "127.0.0.1",
@@ -44,7 +50,7 @@ def arrive(
         wire=wire or ReferenceWire(),
         plan=MeasurementPlan((plan,), tokens),
         level=plan,
-        prompts=prompt_source("coding", seed=7),
+        prompts=prompts or prompt_source("coding", seed=7),
         clock=clock or Clock(),
     )
 
@@ -157,7 +163,47 @@ def test_more_in_flight_than_there_is_room_for_ends_the_level() -> None:
     with ServerThread(Behaviour(fault=lambda _: "silent")) as thread:
         run = arrive(thread.port, level(rate=200.0, requests=100, room=20))
     assert run.remarks == ("the rate is above what the server sustains: 21 requests were in flight",)
-    assert run.window is None
+    assert not run.sustained
+    before = [record for record in run.records if run.window is not None and record.sent_s < run.window[0]]
+    assert len(before) == 10  # half of the room, though its warm-up and patience are longer
+    assert measure(run).requests_total > 0
+
+
+class Few:
+    """So many prompts, counted."""
+
+    def __init__(self, capacity: int) -> None:
+        self._source = prompt_source("coding", seed=7)
+        self.capacity = capacity
+
+    @property
+    def position(self) -> int:
+        return self._source.position
+
+    def take(self, count: int) -> list[Prompt]:
+        if self.position + count > self.capacity:
+            raise LoadFailed("none left")
+        return self._source.take(count)
+
+
+@pytest.mark.parametrize("capacity", [45, 1000], ids=["no-more", "plenty"])
+def test_arrivals_stop_after_the_window_where_the_prompts_of_the_level_are_used(capacity: int) -> None:
+    plan = lasting(20, 20)  # an answer takes a second: 100 more would arrive until the last one
+    prompts = Few(capacity)
+    with ServerThread(Behaviour(chunk_delay_s=0.1)) as thread:
+        run = arrive(thread.port, plan, prompts=prompts)
+    assert plan.most_prompts == 45 == prompts.position
+    assert [record.ok for record in run.records if not record.warmup] == [True] * 20
+    assert run.sustained
+
+
+def test_with_prompts_to_spare_arrivals_go_on_until_the_last_answer_of_the_window() -> None:
+    with ServerThread(Behaviour(chunk_delay_s=0.04)) as thread:
+        run = arrive(thread.port, lasting(10, 400))
+    assert run.window is not None
+    closed = run.window[1]
+    after = [record for record in run.records if record.sent_s >= closed]
+    assert max(record.sent_s for record in after) - closed > 0.2
 
 
 def test_a_slow_rate_is_no_silence_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from autotune.domain.confirmation import Confirmation, Drift, Finalist
 from autotune.domain.level import label
 from autotune.domain.measurement import Estimate
 from autotune.domain.study import StudyResult
-from autotune.reporting.figures import MISSING, change_percent, duration
+from autotune.reporting.figures import MISSING, by_percent, change_percent, duration
 from autotune.reporting.layout import Table
 
 
@@ -23,7 +23,7 @@ def confirmed_verdict(found: Confirmation) -> str:
     if found.outcome == "winner":
         also = _listed([f.trial for f in (leader, *found.near)])
         near = f"; no clear winner among trials {also}" if found.near else ""
-        return f"{name} beats the baseline by {_by(leader.gain)} (confirmed on {where}){near}"
+        return f"{name} beats the baseline by {by_percent(leader.gain)} (confirmed on {where}){near}"
     if found.outcome == "none":
         best = name if len(found.finalists) == 1 else f"{name}, the best of {len(found.finalists)} finalists,"
         return f"nothing beats the baseline by more than the noise: {best} is {_signed(leader.gain)} ({where})"
@@ -148,11 +148,6 @@ def _servers(found: Confirmation, leader: Finalist) -> str:
     if leader.servers == found.baseline_servers:
         return f"{leader.servers} fresh servers each"
     return f"{leader.servers} fresh servers, the baseline on {found.baseline_servers}"
-
-
-def _by(gain: Estimate) -> str:
-    half = gain.half_width
-    return f"{(gain.value - 1) * 100:.1f} %" + ("" if half is None else f" ± {half * 100:.1f}")
 
 
 def _signed(ratio: Estimate | None) -> str:

@@ -79,8 +79,9 @@ def _point(trial: TrialResult, measured: Measurement) -> Point | None:
 
 
 def left_out(result: StudyResult) -> int:
-    """Points that are none since they break a bound."""
-    return sum(len({check.level for check in trial.broken}) for trial in result.complete if trial.duplicate_of is None)
+    """Points, of levels in flight, that are none since they break a bound."""
+    broken = ({check.level for check in trial.broken} for trial in result.complete if trial.duplicate_of is None)
+    return sum(not isinstance(level, Rate) for levels in broken for level in levels)
 
 
 def front(found: Iterable[Point]) -> tuple[Point, ...]:

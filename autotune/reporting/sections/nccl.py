@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.domain.configuration import Configuration
-from autotune.domain.level import label
+from autotune.domain.level import Rate, label
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import TrialResult, TrialState
 from autotune.reporting.changes import differences_from_baseline
-from autotune.reporting.figures import MISSING, number, score_text, with_interval
+from autotune.reporting.figures import MISSING, level_figure, number, score_text
 from autotune.reporting.layout import Table, as_text
 
 _SET, _TIME, _CHOSEN = "set.", "allreduce_us.", "chosen."
@@ -38,7 +38,6 @@ def nccl_rows(result: StudyResult) -> Table:
         by_probe = _places([_negative(_time(trial, ends[0])) for trial in trials])
         by_score = _places([trial.score.estimate.value if trial.score is not None else None for trial in trials])
         for trial, probe_place, score_place in zip(trials, by_probe, by_score, strict=True):
-            cells = [seen.output_throughput if (seen := trial.at(level)) is not None else None for level in levels]
             rows.append(
                 (
                     str(trial.number),
@@ -47,7 +46,7 @@ def nccl_rows(result: StudyResult) -> Table:
                     trial.proof.get(_CHOSEN + str(ends[0]), MISSING),
                     trial.proof.get("via", MISSING),
                     probe_place,
-                    *(with_interval(cell) for cell in cells),
+                    *(level_figure(trial.at(level)) for level in levels),
                     score_text(trial.score) if trial.state is TrialState.COMPLETE else trial.state.value,
                     score_place,
                     differences_from_baseline(shared, _others(result.spec.baseline)),
@@ -57,7 +56,7 @@ def nccl_rows(result: StudyResult) -> Table:
         *("trial", "NCCL"),
         *(f"µs at {_size_text(size)}" for size in ends),
         *(f"chosen at {_size_text(ends[0])}", "via", "place (probe)"),
-        *(f"{label(level)} tok/s" for level in levels),
+        *(f"{label(level)} {'goodput' if isinstance(level, Rate) else 'tok/s'}" for level in levels),
         *("score", "place (serving)", "other settings"),
     )
     return Table(header, tuple(rows), frozenset({0, 2, 3, *range(6, 9 + len(levels))}))

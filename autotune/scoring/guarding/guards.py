@@ -192,8 +192,8 @@ _TABLE = (
     Guard(
         "pause",
         _MARK,
-        "once to three times no stream had anything for over five times as long as ever else, over 2 % of the window "
-        "in all, in the window and in its repetition",
+        "once to three times no stream had anything for over five times as long as ever else, and as the prompts that "
+        "waited explain, over 2 % of the window in all; in the window, and in its repetition if there was one",
         "a kernel was compiled, or the node stood still: another window would have shown more",
         0.02,
         passing=True,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autotune.domain.level import Level, Rate
 from autotune.domain.measurement import Estimate, Objective
 from autotune.domain.trial import TrialResult
-from autotune.scoring.objective import log_score
+from autotune.scoring.objective import NONE_AT_ALL, least, log_score
 from autotune.scoring.student import t_quantile
 from autotune.scoring.trials.contexts import Settings
 
@@ -54,8 +54,9 @@ def level_reading(trial: TrialResult, level: Level) -> Reading | None:
 
 
 def _reading(estimate: Estimate) -> Reading | None:
-    if estimate.value <= 0:
-        return None
+    if estimate.value <= 0:  # a goodput: a throughput of 0 is no figure
+        floor = least(estimate)
+        return None if floor is None else Reading(math.log(floor), NONE_AT_ALL, math.inf)
     freedom = float(estimate.batches - 1) if estimate.batches > 1 else math.inf
     half = estimate.half_width
     variance = None if half is None else max((half / t_quantile(freedom) / estimate.value) ** 2, LEAST_VARIANCE)

@@ -6,7 +6,7 @@ import pytest
 from builders import measurement, spec, workload
 
 from autotune.domain.level import Level, Rate, as_data, in_file_name, label, level_of, named, named_all
-from autotune.domain.workload import LevelPlan
+from autotune.domain.workload import ROOM_AT_RATE, LevelPlan, at_rate
 
 
 @pytest.mark.parametrize("level", [1, 250, Rate(4.0), Rate(0.5), Rate(0.001), Rate(12.345), Rate(1 / 3)])
@@ -74,3 +74,16 @@ def test_a_rate_is_planned_with_sixty_requests_or_as_many_as_the_file_asks_for()
     (more,) = spec(workload=at_rates, min_requests=100).plan().levels
     assert (more.requests, more.warmup_requests) == (100, 20)
     assert plan.prompts < plan.most_prompts
+
+
+def test_the_warm_up_of_a_rate_leaves_half_of_the_room_to_the_window() -> None:
+    assert at_rate(4.0, 2501).warmup_requests == ROOM_AT_RATE // 2
+    assert at_rate(4.0, 2499).warmup_requests == 499
+
+
+def test_what_a_rate_is_expected_to_take_stays_within_its_bounds() -> None:
+    level = at_rate(8.0, 60, most_requests=480)
+    assert level.expected(0.1) == (60, 12 + 60 + 1, pytest.approx(72 / 8 + 0.1))
+    assert level.expected(10.0) == (120, 120 + 120 + 80, pytest.approx(240 / 8 + 10))
+    requests, prompts, _seconds = level.expected(1000.0)
+    assert (requests, prompts) == (480, level.most_prompts)

@@ -24,6 +24,8 @@ from autotune.reporting import (
     summary,
     terminal_report,
 )
+from autotune.reporting.sections.fronts import left_out
+from autotune.reporting.sections.nccl import nccl_rows
 
 BEHIND = Finding(UNSUSTAINED, Effect.MARK, "in flight grew from 3 to 90", Rate(8.0))
 
@@ -131,6 +133,22 @@ def test_what_a_rate_costs_follows_from_the_rate_and_from_how_long_a_request_las
     line = next(line for line in text.splitlines() if line.startswith("  4 req/s"))
     # warm-up and window last for 1.5 requests: 480 arrivals each; then 320 more until the last one ends
     assert line.split() == ["4", "req/s", "1", "480", "30,720", "5.3", "min"]
-    # at 8 a second warm-up is given up after 492, and 640 more follow the window
-    assert "one trial: 2,892 prompts" in text
+    # at 8 a second warm-up is given up after 492, and arrivals end with the 1,392 prompts of the level
+    assert "one trial: 2,672 prompts" in text
     assert "  8 req/s: good: ttft_ms ≤ 500" in text
+
+
+def test_bounds_broken_at_a_rate_leave_nothing_out_of_the_front() -> None:
+    both = asked(workload=workload(concurrency={10: 1.0}, rates={4.0: 1.0}))
+    broken = tuple(SloCheck("ttft_p95_ms", level, 500.0, 812.0, 0.624, 100) for level in (10, Rate(4.0)))
+    assert left_out(study_result(replace(shown(0, 3.0, 3.0), slo=broken), spec=both)) == 1
+
+
+def test_the_table_of_nccl_settings_shows_goodput_at_rates() -> None:
+    proof = {"allreduce_us.8192": "9"}
+    table = nccl_rows(study(shown(0, 3.9, 3.0, behind=True, proof=proof), shown(1, 3.8, 7.8, proof=proof)))
+    places = [table.header.index(f"{rate} req/s goodput") for rate in (4, 8)]
+    assert [[row[place] for place in places] for row in table.rows] == [
+        ["3.90 ± 0.10", "3.00 ± 0.10, not sustained"],
+        ["3.80 ± 0.10", "7.80 ± 0.10"],
+    ]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from builders import comparison, configuration, provenance, score, study_result, trial
 
@@ -11,6 +13,13 @@ SCREENED = "(from the screening runs: the largest of 2 noisy figures overstates 
 def test_a_better_best_beats_the_baseline_by_its_margin_and_the_margin_is_qualified() -> None:
     result = study_result(trial(0), trial(7, 356.6), comparison=comparison(1.071, 0.013))
     assert verdict(result) == f"trial 7 beats the baseline by 7.1 % ± 1.3 {SCREENED}"
+
+
+def test_a_gain_that_is_large_and_vague_is_told_by_what_it_is_at_least() -> None:
+    found = comparison(76.8, 1.0)
+    vague = replace(found, ratio=replace(found.ratio, low=4.8, high=1230.0))
+    result = study_result(trial(0), trial(7, 356.6), comparison=vague)
+    assert verdict(result) == f"trial 7 beats the baseline by at least 380 % {SCREENED}"
 
 
 @pytest.mark.parametrize(("ratio", "side"), [(1.004, "above"), (0.996, "below")])

@@ -168,6 +168,34 @@ def test_a_server_that_stood_still_is_told_from_one_that_has_long_gaps(run: Leve
     assert ("pause" in names(evidence(run=run))) is paused
 
 
+def one_by_one(*first_chunks: tuple[float, int | None]) -> LevelRun:
+    """Requests of one slot after each other, each of 50 chunks 5 ms apart; for each the seconds to its first chunk and
+    the tokens of its prompt."""
+    now, records = 0.0, []
+    for ttft_s, prompt_tokens in first_chunks:
+        records.append(record(sent_s=now, ttft_s=ttft_s, gap_s=0.005, tokens=50, prompt_tokens=prompt_tokens))
+        now = records[-1].chunk_times_s[-1]
+    return level_run(*records, concurrency=1, window=(0.0, now))
+
+
+SHORT_PROMPTS = [(0.05, 200), (0.02, 80), (0.03, 120), (0.04, 150)] * 3
+
+
+@pytest.mark.parametrize(
+    ("first_chunks", "paused"),
+    [
+        ([*SHORT_PROMPTS, (3.0, 12_000)], False),  # one long prompt, at the pace of the others
+        ([*SHORT_PROMPTS, (9.0, 1_720)], True),  # a kernel that was compiled for it
+        ([*SHORT_PROMPTS, (3.0, None)], False),  # whatever waited may have been long
+        ([*SHORT_PROMPTS, (0.15, 12_000)], False),
+    ],
+)
+def test_the_prefill_of_a_long_prompt_is_not_taken_for_a_pause(
+    first_chunks: list[tuple[float, int | None]], paused: bool
+) -> None:
+    assert ("pause" in names(evidence(run=one_by_one(*first_chunks)))) is paused
+
+
 def test_what_is_told_of_a_pause_is_how_long_it_was_and_how_long_none_was_else() -> None:
     (seen,) = [found for found in findings(evidence(run=steady((100, 2.0)))) if found.guard == "pause"]
     assert seen.text == "no stream had anything for 2.01 s, and else never for more than 0.01 s"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from builders import estimate, level_run, measurement, percentiles, record
 
 from autotune.domain.measurement import Estimate, Objective
 from autotune.domain.slo import Slo
 from autotune.scoring import compare, judge, measure, score, with_goodput
+from autotune.scoring.objective import log_score
 
 GOODPUT = Objective("weighted_goodput")
 
@@ -115,13 +118,33 @@ def test_weighted_goodput_is_the_weighted_mean_over_the_levels() -> None:
     assert found.per_level == {1: 1.0, 10: 4.0}
 
 
-def test_no_good_request_at_all_is_a_score_of_nothing_and_no_ratio() -> None:
-    none = (measurement(1, goodput=Estimate(0.0, 0.0, 0.1)),)
+NONE = (measurement(1, goodput=Estimate(0.0, 0.0, 0.1)),)
+"""Of about 38 requests, one a second."""
+
+
+def test_no_good_request_at_all_is_a_score_of_nothing_and_compares_as_half_a_one() -> None:
     some = (measurement(1, goodput=estimate(1.0, 0.1)),)
-    found = score(none, GOODPUT, {1: 1.0}, None)
+    found = score(NONE, GOODPUT, {1: 1.0}, None)
     assert found is not None
     assert found.estimate.value == 0.0
-    assert compare(some, none, GOODPUT, {1: 1.0}) is None
+    for side, other, verdict in ((some, NONE, "better"), (NONE, some, "worse")):
+        seen = compare(side, other, GOODPUT, {1: 1.0})
+        assert seen is not None
+        assert seen.verdict == verdict
+        assert seen.ratio.low is not None
+        assert seen.ratio.high is not None
+        assert seen.ratio.high > 100 * seen.ratio.low  # there is nothing to know it by
+    assert log_score(NONE, GOODPUT, {1: 1.0}) == (pytest.approx(math.log(0.1 * 0.5 / 3.8415)), math.sqrt(2), math.inf)
+
+
+def test_two_servers_without_a_good_request_have_no_ratio() -> None:
+    other = (measurement(1, goodput=Estimate(0.0, 0.0, 0.2)),)
+    assert compare(other, NONE, GOODPUT, {1: 1.0}) is None
+
+
+def test_where_no_interval_is_known_no_good_request_is_nothing_to_compare_with() -> None:
+    bare = (measurement(1, goodput=Estimate(0.0)),)
+    assert log_score(bare, GOODPUT, {1: 1.0}) is None
 
 
 def test_a_level_whose_goodput_is_not_known_has_no_score() -> None:

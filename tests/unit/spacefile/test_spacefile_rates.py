@@ -97,6 +97,52 @@ def test_bounds_at_a_level_that_is_not_measured_are_a_fault(key, source):
         )
 
 
-def test_an_override_that_repeats_a_rate_in_other_words_is_a_fault():
-    with pytest.raises(SpaceFileError, match="a rate may stand once, but got `4`"):
-        read("workload: {rates: {4.0: 1}}", "workload.rates.4=2")
+def test_rates_that_no_number_here_tells_apart_are_a_fault():
+    with pytest.raises(SpaceFileError, match="a rate may stand once, but got `9007199254740993`"):
+        read("workload: {rates: {9007199254740992: 1, 9007199254740993: 1}}")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "weights"),
+    [
+        (["workload.rates.4=2"], {Rate(4.0): 2.0}),
+        (["workload.rates.4.00=2"], {Rate(4.0): 2.0}),
+        (["workload.rates.0.5=2"], {Rate(4.0): 1.0, Rate(0.5): 2.0}),
+        (["workload.rates..25=2", "workload.rates.0.25=3"], {Rate(4.0): 1.0, Rate(0.25): 3.0}),
+        (["workload.rates={8: 1}"], {Rate(8.0): 1.0}),
+    ],
+)
+def test_an_override_finds_a_rate_by_its_number(overrides, weights):
+    assert read("workload: {rates: {4.0: 1}}", *overrides).workload.weights == weights
+
+
+@pytest.mark.parametrize("key", ["-1", "0", "1e400", "0.5.1", "1_0", "fast"])
+def test_an_override_of_a_rate_that_is_none_is_a_fault(key):
+    with pytest.raises(SpaceFileError, match="a rate must be a number above 0"):
+        read("workload: {rates: {4: 1}}", f"workload.rates.{key}=2")
+
+
+@pytest.mark.parametrize("nothing", ["{}", "", "unset"])
+def test_levels_may_be_taken_away_where_rates_are_given_and_the_other_way_round(nothing):
+    text = "workload: {concurrency: {8: 1}, rates: {4: 1}}"
+    assert read(text, f"workload.concurrency={nothing}").workload.weights == {Rate(4.0): 1.0}
+    assert read(text, f"workload.rates={nothing}").workload.weights == {8: 1.0}
+    with pytest.raises(SpaceFileError, match=r"workload\.rates must be a mapping"):
+        read(text, f"workload.concurrency={nothing}", f"workload.rates={nothing}")
+
+
+@pytest.mark.parametrize("key", ["0.5 req/s", "0.50 req/s"])
+def test_an_override_sets_a_bound_at_a_rate_with_a_point(key):
+    text = "workload: {rates: {0.5: 1}}"
+    whole = read(text, f"slo.{key}={{ttft_ms: 900}}", f"slo.{key}.ttft_ms=800", "slo.0.5 req/s.e2e_s=9")
+    assert whole.slo.levels == {Rate(0.5): {"ttft_ms": 800.0, "e2e_s": 9.0}}
+
+
+def test_two_spellings_of_one_rate_in_slo_are_a_fault():
+    with pytest.raises(SpaceFileError) as error:
+        read(
+            "workload: {rates: {4: 1}}\nslo: {ttft_ms: 500, 4 req/s: {good_share: 0.9}, 4.0 req/s: {ttft_ms: 9}}",
+            good="objective: {metric: weighted_goodput}\n",
+        )
+    (fault,) = error.value.faults
+    assert "s.yaml:6:49: 4 req/s stands twice in slo" in str(fault)

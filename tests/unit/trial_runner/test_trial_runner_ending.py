@@ -58,6 +58,7 @@ def test_what_a_rate_may_take_beyond_its_floor_is_a_third_of_what_can_be_spared(
     level = at_rate(4.0, 60, most_requests=480)
     made = with_rule(MeasurementPlan((level,), 64), level, Prompts(capacity), precision=None, promised=0)
     assert made.most_requests == most
+    assert made.most_prompts <= max(132, capacity)  # what later trials need is left to them
 
 
 def test_a_screen_orders_rates_as_it_orders_levels() -> None:
