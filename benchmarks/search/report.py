@@ -11,7 +11,9 @@ from benchmarks.search.replay import Run
 from benchmarks.search.results import Row, median_path
 
 AT_MINUTES = (60.0, 120.0, 240.0)
-COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#7f8c8d", "#16a085", "#34495e", "#b03a2e", "#5d6d7e")
+COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#7f8c8d", "#16a085", "#34495e")
+DEFAULT = "greybox"
+"""Drawn with a broad line."""
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 380, 60, 46, 34, 170
 LEAST_REGRET = 0.002
 
@@ -71,13 +73,15 @@ def svg(title: str, runs: Mapping[str, Sequence[Run]], minutes: float) -> str:
         parts.append(f'<text x="{x(at):.1f}" y="{HEIGHT - 24}" text-anchor="middle">{at:.0f}</text>')
     parts.append(f'<text x="{LEFT + inner_width / 2}" y="{HEIGHT - 8}" text-anchor="middle">node minutes</text>')
     for index, (strategy, found) in enumerate(runs.items()):
-        colour = COLOURS[index % len(COLOURS)]
+        line = f'stroke="{COLOURS[index % len(COLOURS)]}"'
+        line += "" if index < len(COLOURS) else ' stroke-dasharray="7 4"'
+        width = 3.2 if strategy == DEFAULT else 1.8
         regrets = median_path(found, times, statistics.median)
         points = " ".join(f"{x(at):.1f},{y(regret):.1f}" for at, regret in zip(times, regrets, strict=True))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+        parts.append(f'<polyline points="{points}" fill="none" {line} stroke-width="{width}"/>')
         below = TOP + 14 * index + 8
         parts.append(
             f'<line x1="{WIDTH - RIGHT + 12}" x2="{WIDTH - RIGHT + 32}" y1="{below - 4}" y2="{below - 4}" '
-            f'stroke="{colour}" stroke-width="3"/><text x="{WIDTH - RIGHT + 38}" y="{below}">{escape(strategy)}</text>'
+            f'{line} stroke-width="3"/><text x="{WIDTH - RIGHT + 38}" y="{below}">{escape(strategy)}</text>'
         )
     return "\n".join([*parts, "</svg>"]) + "\n"
