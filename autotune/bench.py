@@ -32,7 +32,6 @@ from autotune.domain.workload import (
 from autotune.errors import InputError, LoadFailed, ServingEnvironmentError
 from autotune.launch import Control
 from autotune.load import Clock, prompt_source, run_level
-from autotune.reporting import level_line
 from autotune.scoring import Evidence, guarded, measure
 from autotune.scoring.intervals.stopping import WarmAndPrecise
 from autotune.trial_runner.failures import RequestsFailed, refuse_failed_requests
@@ -155,11 +154,6 @@ def _refuse_failed(measurement: Measurement, records: tuple[RequestRecord, ...])
         refuse_failed_requests(measurement, records)
     except RequestsFailed as error:
         raise LoadFailed(f"{error.message}: {error.evidence}", hint="see the server's own log") from error
-
-
-def line(measurement: Measurement) -> str:
-    """The seeds' line; of an open loop with its rate before it, and the mean number in flight as its level."""
-    return level_line(measurement)
 
 
 def test_line(true_rate: float, delivered: float, concurrency: int, lag_p99_s: float | None, cpu: float | None) -> str:

@@ -56,8 +56,9 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Measure a server that already runs, as a study would: one line for each level, or one JSON object."""
-    from autotune.bench import BenchPlan, line
+    from autotune.bench import BenchPlan
     from autotune.bench import bench as measure_server
+    from autotune.reporting import level_line
 
     if url is None and not self_test:
         raise InputError("either --url URL or --self-test must be given", hint="autotune bench --url http://host:port")
@@ -84,7 +85,7 @@ def bench(
     )
 
     def show(measurement: Measurement) -> None:
-        typer.echo(line(measurement), err=as_json)
+        typer.echo(level_line(measurement), err=as_json)
         for remark in (*measurement.remarks, *(f"{found.effect}: {found.text}" for found in measurement.findings)):
             typer.echo(f"  {remark}", err=True)
 

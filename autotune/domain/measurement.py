@@ -174,6 +174,12 @@ class Measurement:
         return all(found.guard != UNSUSTAINED for found in self.findings)
 
     @property
+    def main_figure(self) -> Estimate | None:
+        """What the level is about: its output throughput; at a rate, of which that is no more than a multiple, its
+        goodput."""
+        return self.output_throughput if self.rate is None else self.goodput
+
+    @property
     def alarms(self) -> tuple[str, ...]:
         """Without the word itself. Older records have them among the remarks."""
         told = tuple(remark.removeprefix(ALARM) for remark in self.remarks if remark.startswith(ALARM))

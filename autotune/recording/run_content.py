@@ -94,7 +94,7 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
             trial.failure.reason.word if trial.failure is not None else trial.state.value,
             _score(trial),
             "–" if speedup is None else f"{speedup:.3f}",
-            *(_shown(_figure(m)) if (m := trial.at(level)) is not None else "–" for level in levels),
+            *(_shown(m.main_figure) if (m := trial.at(level)) is not None else "–" for level in levels),
             f"`{trial.configuration}`",
         ]
         rows.append(" | ".join(cell.replace("|", "\\|") for cell in cells))
@@ -108,11 +108,6 @@ def study_note(study: StudyResult, folder: RunFolder) -> str:
 
 def _figure_name(level: Level) -> str:
     return f"{level} good req/s" if isinstance(level, Rate) else f"{label(level)} tok/s"
-
-
-def _figure(seen: Measurement) -> Estimate | None:
-    """What a level is about: its throughput, or at a rate goodput."""
-    return seen.output_throughput if seen.rate is None else seen.goodput
 
 
 def _score(trial: TrialResult) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from autotune.domain.level import Rate
 from autotune.domain.measurement import Estimate, Measurement, Score
 from autotune.domain.trial import TrialResult
 
@@ -25,9 +24,8 @@ def level_figure(seen: Measurement | None) -> str:
     """What a level is about, without its unit: throughput, or at a rate goodput and whether it is sustained."""
     if seen is None:
         return MISSING
-    if not isinstance(seen.level, Rate):
-        return with_interval(seen.output_throughput)
-    return with_interval(seen.goodput, 2) + ("" if seen.sustained else ", not sustained")
+    shown = with_interval(seen.main_figure, 1 if seen.rate is None else 2)
+    return shown + ("" if seen.sustained else ", not sustained")
 
 
 def score_text(score: Score | None) -> str:

@@ -158,7 +158,7 @@ def failure_rows(result: StudyResult, evidence: int = 300) -> Table:
 def _no_score(trial: TrialResult) -> str:
     if trial.state is not TrialState.COMPLETE:
         return MISSING
-    lacking = [m.level for m in trial.measurements if level_figure(m).startswith(MISSING)]
+    lacking = [m.level for m in trial.measurements if m.main_figure is None]
     if not lacking:
         return "a level was not measured"
     what = "goodput" if any(isinstance(level, Rate) for level in lacking) else "throughput"

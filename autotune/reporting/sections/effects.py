@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from autotune.domain.explanation import UNCLEAR, Effect, Explanation, Interaction
-from autotune.domain.level import label
+from autotune.domain.level import Level, label
 from autotune.domain.measurement import Estimate
 from autotune.domain.study import StudyResult
 from autotune.reporting.figures import MISSING, change_percent, number
@@ -34,19 +34,15 @@ def effect_rows(result: StudyResult) -> Table:
     known = result.explanation or Explanation()
     levels = result.spec.workload.levels if len(result.spec.workload.levels) > 1 else ()
     header = ("factor", "from", "to", "effect", *(label(level) for level in levels), "contexts", "reading")
-    rows = tuple(
-        (
-            effect.parameter,
-            effect.before,
-            with_brought(effect),
-            ratio_text(effect.ratio),
-            *(MISSING if (seen := effect.per_level.get(level)) is None else ratio_text(seen) for level in levels),
-            str(effect.contexts),
-            effect.verdict,
-        )
-        for effect in known.effects
-    )
+    rows = tuple((*effect_cells(effect, levels), str(effect.contexts), effect.verdict) for effect in known.effects)
     return Table(header, rows, frozenset(range(3, 4 + len(levels) + 1)))
+
+
+def effect_cells(effect: Effect, levels: Sequence[Level]) -> tuple[str, ...]:
+    """Factor, from, to, and what it does: to the objective and at each of `levels`."""
+    seen = (effect.per_level.get(level) for level in levels)
+    what = effect.parameter, effect.before, with_brought(effect), ratio_text(effect.ratio)
+    return (*what, *(MISSING if ratio is None else ratio_text(ratio) for ratio in seen))
 
 
 def with_brought(effect: Effect) -> str:

@@ -10,12 +10,12 @@ from autotune.reporting.layout import Table, as_markdown, escape
 from autotune.reporting.sections.effects import (
     LARGEST_SHOWN,
     clear_largest,
+    effect_cells,
     effect_line,
     interaction_line,
     interaction_table,
     ratio_text,
     unclear_factors,
-    with_brought,
 )
 
 
@@ -29,11 +29,7 @@ def modelled_rows(result: StudyResult) -> Table:
     header = ("factor", "from", "to", "by the model", *(label(level) for level in levels), "out of pairs", "reading")
     rows = tuple(
         (
-            effect.parameter,
-            effect.before,
-            with_brought(effect),
-            ratio_text(effect.ratio),
-            *(MISSING if (seen := effect.per_level.get(level)) is None else ratio_text(seen) for level in levels),
+            *effect_cells(effect, levels),
             MISSING if (pair := pairs.get(_key(effect))) is None else ratio_text(pair.ratio),
             effect.verdict,
         )

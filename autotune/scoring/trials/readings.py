@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.domain.level import Level, Rate
+from autotune.domain.level import Level
 from autotune.domain.measurement import Estimate, Objective
 from autotune.domain.trial import TrialResult
 from autotune.scoring.objective import NONE_AT_ALL, least, log_score
@@ -44,13 +44,9 @@ def score_reading(trial: TrialResult, objective: Objective, weights: Mapping[Lev
 
 
 def level_reading(trial: TrialResult, level: Level) -> Reading | None:
-    """Of what a level is about: its output throughput, or at a rate, of which that is no more than a multiple, its
-    goodput."""
+    """Of what the level is about."""
     seen = trial.at(level)
-    if seen is None:
-        return None
-    figure = seen.goodput if isinstance(level, Rate) else seen.output_throughput
-    return None if figure is None else _reading(figure)
+    return None if seen is None or seen.main_figure is None else _reading(seen.main_figure)
 
 
 def _reading(estimate: Estimate) -> Reading | None:

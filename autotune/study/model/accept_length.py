@@ -78,25 +78,25 @@ class AcceptLength:
 
     def left_out(self, groups: Sequence[Sequence[int]], count: int) -> Floats:
         """Error (seen less foretold) of each of `count` trials, its group left out. 0 where nothing was drafted."""
-        place = {row: index for index, row in enumerate(self._rows)}
         errors = np.zeros(count)
-        for group in groups:
-            rows = [place[row] for row in group if row in place]
-            if rows:
-                found = np.linalg.solve(self._inverse[np.ix_(rows, rows)], self._weights[rows])
-                errors[[self._rows[row] for row in rows]] = found
+        for rows in self._drafting(groups):
+            found = np.linalg.solve(self._inverse[np.ix_(rows, rows)], self._weights[rows])
+            errors[[self._rows[row] for row in rows]] = found
         return errors
 
     def left_out_variance(self, groups: Sequence[Sequence[int]], count: int) -> Floats:
         """Of the errors of `left_out`."""
-        place = {row: index for index, row in enumerate(self._rows)}
         variances = np.zeros(count)
-        for group in groups:
-            rows = [place[row] for row in group if row in place]
-            if rows:
-                found = np.diag(np.linalg.inv(self._inverse[np.ix_(rows, rows)]))
-                variances[[self._rows[row] for row in rows]] = found
+        for rows in self._drafting(groups):
+            found = np.diag(np.linalg.inv(self._inverse[np.ix_(rows, rows)]))
+            variances[[self._rows[row] for row in rows]] = found
         return variances
+
+    def _drafting(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Of each group the rows of the fit, those without any left out."""
+        place = {row: index for index, row in enumerate(self._rows)}
+        found = [[place[row] for row in group if row in place] for group in groups]
+        return [rows for rows in found if rows]
 
     def _law(self, configurations: Sequence[Configuration]) -> tuple[Floats, Floats, Floats]:
         """The law's logarithm, its slope by the chance of one draft, and a number for the algorithm."""
