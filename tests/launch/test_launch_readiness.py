@@ -128,7 +128,7 @@ def test_silence_is_stuck(serve: Serve, control: Control) -> None:
 def test_any_sign_of_life_keeps_a_start_waiting(serve: Serve, control: Control, port: int, sign: str) -> None:
     busy = f"""
 import os, subprocess, time
-ends = time.monotonic() + 2.5
+ends = time.monotonic() + 5
 n = 0
 while time.monotonic() < ends:
     n += 1
@@ -136,8 +136,8 @@ while time.monotonic() < ends:
     time.sleep(0.1)
 """
     server = serve(busy + HONEST, str(port), "trial-1", "0")
-    seconds = await_ready(server, control, readiness(), silence_s=1.5, start_s=20)
-    assert seconds >= 2.5
+    seconds = await_ready(server, control, readiness(), silence_s=3.5, start_s=30)
+    assert seconds >= 5
 
 
 def test_a_busy_start_is_bounded_all_the_same(serve: Serve, control: Control) -> None:

@@ -46,7 +46,7 @@ class Bench:
         self.driver = driver or MadeUpNvml(self.gpu)
         self.phases: list[str] = []
         self._passages = iter(passages)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.spec = spacefile.load(small_space(folder, BASELINE_ONLY))
         self.folder = RunFolder.create(folder / "runs", self.spec, "", simulated=True)
 
@@ -79,6 +79,17 @@ class Bench:
         return Watch(choice, note, binding=self.driver, waiting=waiting, period_s=0.002)
 
 
+def evaluated(folder: Path, passages: Sequence[int] = ()) -> tuple[Bench, TrialResult]:
+    """A passage in which the machine of the tests itself stood still is measured again, and uses up the next of
+    `passages`: such an evaluation is made anew."""
+    for number in range(4):
+        bench = Bench(folder / str(number), passages)
+        result = bench.evaluate()
+        if not any("no stream had anything" in told for seen in result.measurements for told in seen.remarks):
+            break
+    return bench, result
+
+
 def remarks(result: TrialResult, concurrency: int) -> tuple[str, ...]:
     seen = result.at(concurrency)
     assert seen is not None
@@ -86,7 +97,7 @@ def remarks(result: TrialResult, concurrency: int) -> tuple[str, ...]:
 
 
 def test_a_clean_trial_has_its_gpus_in_every_level_and_no_remark(tmp_path: Path) -> None:
-    result = Bench(tmp_path).evaluate()
+    _bench, result = evaluated(tmp_path)
     assert result.state is TrialState.COMPLETE, result.failure
     for seen in result.measurements:
         (window,) = seen.devices
@@ -96,22 +107,19 @@ def test_a_clean_trial_has_its_gpus_in_every_level_and_no_remark(tmp_path: Path)
 
 
 def test_a_throttled_level_is_measured_once_more_with_fresh_prompts_and_replaced(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, [COOL, HOT, COOL])
-    result = bench.evaluate()
+    bench, result = evaluated(tmp_path, [COOL, HOT, COOL])
     assert bench.phases.count("C=4 again") == 1
     assert "C=1 again" not in bench.phases
     (told,) = [remark for remark in remarks(result, 4) if "measured twice" in remark]
     assert "hardware thermal slowdown on GPU 0 (100% of" in told
     assert [seen.devices[0].throttled for seen in result.measurements] == [{}, {}]
     assert len(result.measurements) == 2
-    once = Bench(tmp_path / "other")
-    once.evaluate()
+    once, _result = evaluated(tmp_path / "other")
     assert bench.folder.prompts_used() > once.folder.prompts_used()
 
 
 def test_a_level_that_stays_throttled_stands_marked_and_the_next_is_not_tried_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, [HOT, HOT, HOT])
-    result = bench.evaluate()
+    bench, result = evaluated(tmp_path, [HOT, HOT, HOT])
     assert result.state is TrialState.COMPLETE
     assert [phase for phase in bench.phases if "again" in phase] == ["C=1 again"]
     assert any(remark.startswith("disturbed: ") for remark in remarks(result, 1))
