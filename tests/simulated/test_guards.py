@@ -41,7 +41,7 @@ def found(trial: dict[str, Any]) -> dict[str, str]:
     return {f["guard"]: f["effect"] for f in [*trial["measurements"][0]["findings"], *trial["findings"]]}
 
 
-MACHINE = {"client_busy", "node_cpu"}
+MACHINE = {"client_busy", "node_cpu", "pause"}
 """What these tests cannot help: the machine that they run on."""
 
 
@@ -76,8 +76,20 @@ def test_requests_that_wait_in_the_servers_queue_mark_the_level(tmp_path: Path) 
     assert trial["measurements"][0]["server"]["queued"] > 0.8
 
 
+def test_a_window_too_short_for_a_full_server_is_marked(tmp_path: Path) -> None:
+    values = {"ARGS": "max-total-tokens: 6000", "LEVEL": "16", "SPEED": "10", "TOKENS": "512, level_seconds: 3"}
+    status, trial, said = run(tmp_path, **values)
+    assert status == 0, said
+    (level,) = trial["measurements"]
+    (short,) = [one for one in level["findings"] if one["guard"] == "short_window"]
+    assert short["effect"] == "mark"
+    assert short["values"]["window_s"] == level["window_s"]
+    assert short["values"]["request_s"] > level["window_s"] / 2
+    assert level["output_throughput"] is not None
+
+
 def test_somebody_elses_requests_void_the_level_and_fail_the_trial_by_circumstance(tmp_path: Path) -> None:
-    status, trial, _said = run(tmp_path, {"foreign_requests": 3})
+    status, trial, _said = run(tmp_path, {"foreign_requests": 3}, SPEED="25")  # a stop of the machine hides few lines
     assert status == 1
     assert trial["state"] == "failed"
     assert trial["failure"]["reason"] == "level_void"

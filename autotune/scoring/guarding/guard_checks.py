@@ -20,6 +20,9 @@ from autotune.scoring.window import Window, arrived_inside, ended_inside
 LEAST_LINES = 3
 """Lines of the server's log, below which its samples say nothing of the window."""
 LEAST_ANSWERS = 10
+FEWEST_ENDS = 6
+REQUESTS_FOR_A_QUEUE = 2.0
+"""So many requests long is a window over which the bursts of a full server even out: docs/studies/coverage.md."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,33 @@ def _queue(evidence: Evidence) -> Finding | None:
     return finding("queue", text, level, queued=seen.queued)
 
 
+def _short_window(evidence: Evidence) -> Finding | None:
+    """Of one slot a window holds whole turns, however few."""
+    level, window = evidence.level, evidence.run.window
+    if not evidence.closed or window is None or window[1] <= window[0]:
+        return None
+    window_s, ended = window[1] - window[0], len(ended_inside(evidence.run.records, window))
+    if level > 1 and ended < FEWEST_ENDS:
+        text = f"only {ended} requests ended in the window of {window_s:.3g} s: one prefill more or less would tell"
+        return finding("short_window", text, level, window_s=window_s, ended=ended)
+    return _short_for_a_queue(evidence, window_s)
+
+
+def _short_for_a_queue(evidence: Evidence, window_s: float) -> Finding | None:
+    """Even after warm-up: where the batch is full, ends come in the rhythm of the starts of a request earlier."""
+    seen, level = _said(evidence), evidence.level
+    if seen is None or seen.queued is None or seen.queued <= GUARDS["short_window"].threshold * level:
+        return None
+    lengths = [record.chunk_times_s[-1] - record.sent_s for record in evidence.answers() if record.chunk_times_s]
+    if not lengths or window_s >= REQUESTS_FOR_A_QUEUE * (request_s := sum(lengths) / len(lengths)):
+        return None
+    text = (
+        f"{seen.queued:.1f} of {level} requests waited in the server's queue, and a window of {window_s:.3g} s is short"
+    )
+    text += f" for requests of {request_s:.3g} s"
+    return finding("short_window", text, level, window_s=window_s, request_s=request_s, queued=seen.queued)
+
+
 def _running(evidence: Evidence) -> Finding | None:
     seen, level = _said(evidence), evidence.level
     most = level if evidence.request_cap is None else min(level, evidence.request_cap)
@@ -262,6 +292,7 @@ _CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _graph_ceiling,
     _eager_steps,
     _queue,
+    _short_window,
     _running,
     _rate_not_sustained,
     _repetition,

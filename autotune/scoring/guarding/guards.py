@@ -150,6 +150,15 @@ _TABLE = (
         0.10,
     ),
     Guard(
+        "short_window",
+        _MARK,
+        "fewer than 6 requests ended in it, of more than one in flight; or by its log over 2 % of the level waited in "
+        "the server's queue, and the window was shorter than two requests",
+        "it holds a prefill more or less than its share; and a full server takes requests in as others end, in bursts "
+        "that come back with every request, of which a short window sees some. The interval knows of neither",
+        0.02,
+    ),
+    Guard(
         "running",
         _MARK,
         "by its log the server decoded on average less than half of the level (or of its own cap) at once",

@@ -33,7 +33,8 @@ USUAL_S = 10.0
 LENGTHS = (24, 12, 6)
 """How many values a series may have, longest first."""
 
-_TAUS = (0.016, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 1.6)  # in lengths of the series
+# In lengths of the series. The longest reach USUAL_S in a window of 2.5 s.
+_TAUS = (0.016, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 1.6, 2.5, 4.0)
 _SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 1.0)
 _MISSED = 0.05
 _NO_WEIGHT = 1e-5

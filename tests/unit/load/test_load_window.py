@@ -163,3 +163,20 @@ def test_the_time_closes_the_window_at_the_next_end_even_below_the_floor() -> No
     assert not serve(window, 2.0)
     assert serve(window, 3.0)
     assert window.bounds == (1.0, 3.0)
+
+
+def test_where_several_requests_have_ended_the_time_closes_the_window_at_the_last_of_them() -> None:
+    window = looked_at(10, seconds=6.5)
+    assert serve(window, *(float(stamp) for stamp in range(2, 9)))
+    assert window.bounds == (1.0, 7.0)
+    window = looked_at(10, seconds=5.5)
+    assert serve(window, *(float(stamp) for stamp in range(2, 8)))
+    assert window.bounds == (1.0, 7.0)
+
+
+def test_ends_before_a_later_opening_do_not_count_as_lying_inside() -> None:
+    window = looked_at(3, seconds=6.5)
+    serve(window, 2.0, 3.0, 4.0)
+    window.settle(Look(enough=False, opens_s=2.5), 4.0, 2.5)
+    assert serve(window, 5.0, 6.0, 7.0, 8.0)
+    assert window.bounds == (3.0, 8.0)

@@ -79,6 +79,28 @@ def test_a_handful_of_lines_says_nothing() -> None:
     assert names(evidence(server=log(lines=2, eager_share=1.0, queued=2.0, running=9.0))) == set()
 
 
+@pytest.mark.parametrize(
+    ("window_s", "queued", "is_found"), [(2.0, 0.17, True), (2.1, 0.17, False), (2.0, 0.16, False), (1.0, 0.17, True)]
+)
+def test_a_window_shorter_than_two_requests_is_marked_where_requests_waited(
+    window_s: float, queued: float, is_found: bool
+) -> None:
+    whole = level_run(concurrency=8)  # a request takes 1.02 s
+    assert whole.window is not None
+    run = replace(whole, window=(whole.window[0], whole.window[0] + window_s))
+    found = {one.guard: one.values for one in findings(evidence(run=run, server=log(running=8.0, queued=queued)))}
+    assert ("short_window" in found) is is_found
+    assert not is_found or found["short_window"]["request_s"] == pytest.approx(1.02)
+
+
+@pytest.mark.parametrize(("concurrency", "ended", "is_found"), [(2, 5, True), (2, 6, False), (1, 2, False)])
+def test_a_window_in_which_hardly_a_request_ended_is_marked_unless_it_has_one_slot(
+    concurrency: int, ended: int, is_found: bool
+) -> None:
+    answers = [record(sent_s=0.1 + index, identity=str(index)) for index in range(ended)]
+    assert ("short_window" in names(evidence(run=level_run(*answers, concurrency=concurrency)))) is is_found
+
+
 def test_a_slot_that_stood_empty_voids_the_level_where_it_took_more_than_a_fiftieth() -> None:
     window = (0.0, 10.0)
     whole = record(sent_s=0.0, chunks=[(9.99, 8)])
