@@ -77,7 +77,7 @@ def test_requests_that_wait_in_the_servers_queue_mark_the_level(tmp_path: Path) 
 
 
 def test_a_window_too_short_for_a_full_server_is_marked(tmp_path: Path) -> None:
-    values = {"ARGS": "max-total-tokens: 6000", "LEVEL": "16", "SPEED": "10", "TOKENS": "512, level_seconds: 3"}
+    values = {"ARGS": "max-total-tokens: 6000", "LEVEL": "16", "SPEED": "10", "TOKENS": "512, level_seconds: 20"}
     status, trial, said = run(tmp_path, **values)
     assert status == 0, said
     (level,) = trial["measurements"]

@@ -87,7 +87,8 @@ def test_a_window_shorter_than_two_requests_is_marked_where_requests_waited(
 ) -> None:
     whole = level_run(concurrency=8)  # a request takes 1.02 s
     assert whole.window is not None
-    run = replace(whole, window=(whole.window[0], whole.window[0] + window_s))
+    opens = whole.window[0] + 2.0
+    run = replace(whole, window=(opens, opens + window_s))
     found = {one.guard: one.values for one in findings(evidence(run=run, server=log(running=8.0, queued=queued)))}
     assert ("short_window" in found) is is_found
     assert not is_found or found["short_window"]["request_s"] == pytest.approx(1.02)
