@@ -35,6 +35,9 @@ LENGTHS = (24, 12, 6)
 
 # In lengths of the series. The longest reach USUAL_S in a window of 2.5 s.
 _TAUS = (0.016, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 1.6, 2.5, 4.0)
+_LONGEST_ALONE = 1.6
+"""Where nothing is known of other causes. What the requests of one slot differ by looks like a wander of such a length,
+and an interval that allowed for longer ones was wider than its figure on a server that is loud."""
 _SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 1.0)
 _MISSED = 0.05
 _NO_WEIGHT = 1e-5
@@ -86,7 +89,10 @@ def _weighed(series: Floats, length_s: float, known: Known | None) -> tuple[Floa
     if not spread > 0:
         return np.zeros(1), np.ones(1)
     taus, matrices = _laws(count)
-    if known is not None:
+    if known is None:
+        short = taus <= _LONGEST_ALONE
+        taus, matrices = taus[short], matrices[short]
+    else:
         places, white = np.arange(count), np.eye(count)
         apart_s = np.abs(places[:, None] - places) * (length_s / count)
         falling = np.maximum(0.0, 1.0 - apart_s / known.lasts_s) + _JITTER * white
