@@ -130,10 +130,12 @@ def test_the_tail_is_cut_off_at_the_server_too() -> None:
         run = measure(thread.port, LevelPlan(6, 30))
         wait_until(lambda: thread.server.open_connections == 0)
         cut = {sent.prompt for sent in thread.server.served if sent.cut_off}
-    cancelled = [record for record in run.records if record.cancelled]
+        whole = {sent.prompt for sent in thread.server.served if sent.chunks and sent.chunks[-1][1] == sent.tokens}
+    cancelled = {record.prompt for record in run.records if record.cancelled}
     assert len(cancelled) == 5
-    assert {record.prompt for record in cancelled} == cut
-    assert all(not record.ok and record.error is None for record in cancelled)
+    assert cut
+    assert cut <= cancelled <= cut | whole  # while the client was kept waiting, the server may have come to an end
+    assert all(not record.ok and record.error is None for record in run.records if record.cancelled)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
