@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from autotune.domain.stopping import Look
-
-ENDS_FOR_A_BOUND = 6
-"""So many ends inside, and what lies between the last of them and the bound in time can be spared."""
+from autotune.domain.workload import ENDS_FOR_A_BOUND
 
 LATER_LOOK = 1.5
 """After a look that was not enough, so many times the requests have to end before the next."""

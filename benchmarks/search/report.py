@@ -7,12 +7,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from autotune.domain.study import StudySpec
 from benchmarks.search.replay import Run
 from benchmarks.search.results import Row, median_path
 
 AT_MINUTES = (60.0, 120.0, 240.0)
 COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#7f8c8d", "#16a085", "#34495e")
-DEFAULT = "greybox"
+DEFAULT = StudySpec.strategy
 """Drawn with a broad line."""
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 380, 60, 46, 34, 170
 LEAST_REGRET = 0.002

@@ -59,8 +59,7 @@ def test_bench_measures_a_server_that_runs(server: str, endpoint: str, tmp_path:
     for level in levels:
         assert level["requests_ok"] == level["requests_total"] >= 10
         seen = level["output_throughput"]
-        assert seen["value"] > 0
-        assert seen["low"] < seen["value"] < seen["high"]  # 10 requests on a loud machine: low may be below zero
+        assert 0 < seen["low"] < seen["value"] < seen["high"]
 
 
 def test_bench_narrows_its_interval_where_it_is_asked_to(server: str, tmp_path: Path) -> None:

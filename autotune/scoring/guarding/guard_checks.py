@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from autotune.domain.finding import Finding, ServerWindow
 from autotune.domain.measurement import UNSUSTAINED, LevelRun, Measurement, RequestRecord
 from autotune.domain.models import Speculation
+from autotune.domain.workload import ENDS_FOR_A_BOUND
 from autotune.scoring.guarding.acceptance import acceptance_findings
 from autotune.scoring.guarding.guards import GUARDS, LAG_S, finding, settle
 from autotune.scoring.guarding.pauses import pauses
 from autotune.scoring.guarding.repetition import looping_share
+from autotune.scoring.latency import e2e_s
 from autotune.scoring.window import Window, arrived_inside, ended_inside
 
 LEAST_LINES = 3
 """Lines of the server's log, below which its samples say nothing of the window."""
 LEAST_ANSWERS = 10
-FEWEST_ENDS = 6
 REQUESTS_FOR_A_QUEUE = 2.0
 """So many requests long is a window over which the bursts of a full server even out: docs/studies/coverage.md."""
 
@@ -200,7 +201,7 @@ def _short_window(evidence: Evidence) -> Finding | None:
     if not evidence.closed or window is None or window[1] <= window[0]:
         return None
     window_s, ended = window[1] - window[0], len(ended_inside(evidence.run.records, window))
-    if level > 1 and ended < FEWEST_ENDS:
+    if level > 1 and ended < ENDS_FOR_A_BOUND:
         text = f"only {ended} requests ended in the window of {window_s:.3g} s: one prefill more or less would tell"
         return finding("short_window", text, level, window_s=window_s, ended=ended)
     return _short_for_a_queue(evidence, window_s)
@@ -211,13 +212,11 @@ def _short_for_a_queue(evidence: Evidence, window_s: float) -> Finding | None:
     seen, level = _said(evidence), evidence.level
     if seen is None or seen.queued is None or seen.queued <= GUARDS["short_window"].threshold * level:
         return None
-    lengths = [record.chunk_times_s[-1] - record.sent_s for record in evidence.answers() if record.chunk_times_s]
-    if not lengths or window_s >= REQUESTS_FOR_A_QUEUE * (request_s := sum(lengths) / len(lengths)):
+    lengths = e2e_s([answer for answer in evidence.answers() if answer.chunk_times_s])
+    if not len(lengths) or window_s >= REQUESTS_FOR_A_QUEUE * (request_s := float(lengths.mean())):
         return None
-    text = (
-        f"{seen.queued:.1f} of {level} requests waited in the server's queue, and a window of {window_s:.3g} s is short"
-    )
-    text += f" for requests of {request_s:.3g} s"
+    waited = f"{seen.queued:.1f} of {level} requests waited in the server's queue"
+    text = f"{waited}, and a window of {window_s:.3g} s is short for requests of {request_s:.3g} s"
     return finding("short_window", text, level, window_s=window_s, request_s=request_s, queued=seen.queued)
 
 
