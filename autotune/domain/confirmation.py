@@ -78,18 +78,22 @@ class Confirmation:
 class Drift:
     """What the repeats of the baseline say of the node, over `hours` from the first to the last.
 
-    change: the baseline's expected ratio, last over first. `levels`: the same for each level. `launch_spread`: standard
-    deviation between launches, relative. `corrected`: by trial, the score as it would have been at the time of the
-    first baseline, with an interval that carries launch, drift and window. `largest`: the largest correction, relative.
+    change: the baseline's expected ratio, last over first. `levels`: the same for each level, None where the repeats
+    hardly tell. `launch_spread`: standard deviation between launches, relative; None likewise. `corrected`: by trial,
+    the score as it would have been at the time of the first baseline, with an interval that carries launch, drift and
+    window. `largest`: the largest correction, relative. `told`: False where `change` is mostly what is assumed of a
+    node, as the repeats' windows are wide. `window`: relative half-width of the median repeat's window at 95 %.
     """
 
     repeats: int
     hours: float
     change: Estimate
-    launch_spread: float
-    levels: Mapping[Level, Estimate] = field(default_factory=dict)
+    launch_spread: float | None
+    levels: Mapping[Level, Estimate | None] = field(default_factory=dict)
     corrected: Mapping[int, Estimate] = field(default_factory=dict)
     largest: float = 0.0
+    told: bool = True
+    window: float = 0.0
 
     @property
     def seen(self) -> bool:

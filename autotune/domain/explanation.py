@@ -82,11 +82,11 @@ class Modelled:
 
 @dataclass(frozen=True)
 class Untried:
-    """Values of a parameter that no complete trial had; `crashed` are those that were launched and never served."""
+    """Values of a parameter that no complete trial had; `unfinished` are those that were launched all the same."""
 
     parameter: str
     values: tuple[str, ...]
-    crashed: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -162,8 +162,8 @@ LATE_WARM_UP, LATE_PRECISION = 2, 8
 """How many times its floor of requests a level may take: for its warm-up alone, and to be as precise as asked."""
 
 ENDS_FOR_A_BOUND = 6
-"""With so many ends inside a window that its bound in time closes, what lies between the last of them and the bound is
-spared; one that has fewer is marked."""
+"""A window that its bound in time closes ends with the last request before, where the next end is the sixth or a later
+one; a window of fewer is marked."""
 
 LEAST_AT_RATE = 60
 """Requests that arrive inside a rate's window: a growing queue shows from 40 on, and a share is known to 13 points."""

@@ -22,7 +22,8 @@ class Window:
     request, as long as no more than `requests` of them fall before it. `most` ends since the first opening, or
     `seconds` since then (of the stamps' clock), close it whatever looks say.
 
-    `seconds` close it at the last end before they are up, where ENDS_FOR_A_BOUND lie inside by then, else at the next.
+    `seconds` close it at the last end before they are up, where the next one is the ENDS_FOR_A_BOUND-th or a later one;
+    else at that next one, so that any window which outlasts them holds fewer, and is marked for it by its guard.
     Between a moment that is fixed beforehand and the next end no request ends, hence none begins: a window up to there
     is one prefill short. That is 0.4 % of a window of 8 ends on the simulated node (docs/studies/coverage.md), and
     more where prefill takes more of the time.
@@ -75,7 +76,7 @@ class Window:
         over = inside >= self.requests if not self.looks else len(self._ends) >= (self.most or math.inf)
         late = self.seconds is not None and stamp - self._first_opened >= self.seconds
         if over or late:
-            spared = not over and inside > ENDS_FOR_A_BOUND
+            spared = not over and inside >= ENDS_FOR_A_BOUND
             self.closed = self._ends[-2] if spared else stamp
             return True
         self.look_is_due = self.looks and inside >= self._next_look

@@ -38,7 +38,11 @@ def drift_sentence(drift: Drift) -> str:
     over = f"over {drift.hours:.1f} h (baseline measured {drift.repeats} times)"
     if drift.seen:
         return f"the node drifted by {_signed(drift.change)} {over}; scores are corrected for it"
-    return f"no drift seen: {_signed(drift.change)} {over}; scores are corrected by {drift.largest * 100:.1f} % at most"
+    corrected = f"scores are corrected by {drift.largest * 100:.1f} % at most"
+    if not drift.told:
+        wide = f"a measurement of the baseline is uncertain by ± {drift.window * 100:.1f} % itself"
+        return f"whether the node drifted cannot be told {over}: {wide}; {corrected}"
+    return f"no drift seen: {_signed(drift.change)} {over}; {corrected}"
 
 
 def confirmation_rows(result: StudyResult) -> Table:
@@ -94,10 +98,11 @@ def drift_note(result: StudyResult) -> str:
     if drift is None:
         return ""
     said = drift_sentence(drift)
-    return (
-        f"{said[0].upper()}{said[1:]}. Launches of the baseline differ by about {_percent(drift.launch_spread)} beside "
-        "that. Throughputs are shown as they were measured."
-    )
+    if drift.launch_spread is None:
+        launches = "How much launches of the baseline differ cannot be told"
+    else:
+        launches = f"Launches of the baseline differ by about {_percent(drift.launch_spread)} beside that"
+    return f"{said[0].upper()}{said[1:]}. {launches}. Throughputs are shown as they were measured."
 
 
 def confirmation_data(result: StudyResult) -> dict[str, Any] | None:
@@ -139,7 +144,8 @@ def drift_data(result: StudyResult) -> dict[str, Any] | None:
         "interval": _ends(drift.change),
         "seen": drift.seen,
         "launch_spread": drift.launch_spread,
-        "levels": {str(level): change.value for level, change in drift.levels.items()},
+        "told": drift.told,
+        "levels": {str(level): None if c is None else c.value for level, c in drift.levels.items()},
         "largest_correction": drift.largest,
     }
 

@@ -131,9 +131,11 @@ def untried_section(result: StudyResult) -> str:
     if known is None or not result.complete:
         return ""
     rows = tuple(
-        (one.parameter, ", ".join(one.values) or MISSING, ", ".join(one.crashed) or MISSING) for one in known.untried
+        (one.parameter, ", ".join(one.values) or MISSING, ", ".join(one.unfinished) or MISSING) for one in known.untried
     )
-    parts = [as_markdown(Table(("parameter", "never launched", "launched, never served"), rows))] if rows else []
+    parts = (
+        [as_markdown(Table(("parameter", "never launched", "launched, never measured whole"), rows))] if rows else []
+    )
     if pairs := known.untried_pairs:
         shown = "\n".join(f"- {escape(pair)}" for pair in pairs[:PAIRS_SHOWN])
         more = f"\n- and {len(pairs) - PAIRS_SHOWN} more" if len(pairs) > PAIRS_SHOWN else ""

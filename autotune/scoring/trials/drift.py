@@ -23,11 +23,12 @@ from typing import Protocol
 import numpy as np
 
 from autotune.domain.confirmation import Drift
+from autotune.domain.level import Level
 from autotune.domain.measurement import Estimate
 from autotune.domain.study import StudySpec
 from autotune.domain.trial import Origin, TrialResult, TrialState
 from autotune.scoring.student import t_quantile
-from autotune.scoring.trials.readings import Reading, level_reading, score_reading
+from autotune.scoring.trials.readings import LEAST_VARIANCE, Reading, level_reading, score_reading
 from autotune.scoring.window import Floats
 
 LAUNCH = (
@@ -43,6 +44,9 @@ LAUNCH = (
 """Standard deviations between launches, with their prior weights. 17 % between two launches has been seen, once."""
 WALK = ((0.0, 0.5), (0.005, 0.12), (0.01, 0.14), (0.02, 0.12), (0.04, 0.07), (0.08, 0.03), (0.16, 0.02))
 """Standard deviations of the walk over one hour, with their prior weights."""
+MOSTLY_ASSUMED = 3.0
+"""Where the windows alone leave a size more than so many times as uncertain as the estimate is, nine tenths of what the
+estimate knows is the prior. It is not printed then."""
 _ANYWHERE = 1.0  # prior variance of the baseline's own logarithm, beside which nothing else counts
 _PAUSE_S = 60.0
 _NORMAL = t_quantile(math.inf)
@@ -78,6 +82,27 @@ class Curve:
         self._weights = weights / weights.sum()
         self.launch_variance = float(self._weights @ launches**2)
         self.walk_variance = float(self._weights @ self._walks**2)
+
+    @property
+    def window(self) -> float:
+        """Standard deviation of one repeat's window, of the median repeat."""
+        return math.sqrt(float(np.median(self._windows)))
+
+    @property
+    def tells_of_launches(self) -> bool:
+        """The variance of luck from the windows alone, against the estimate."""
+        alone = float(self._windows.mean()) * math.sqrt(2 / max(1, len(self._windows) - 1))
+        return alone <= MOSTLY_ASSUMED**2 * self.launch_variance
+
+    @property
+    def tells_of_drift(self) -> bool:
+        """From the first repeat to the last, of a straight line through the windows alone; also where it is so large
+        that it shows beside any noise."""
+        change, variance = self.change(self.last, self.first)
+        weights = 1 / np.maximum(self._windows, LEAST_VARIANCE)
+        lever = self._hours - np.average(self._hours, weights=weights)
+        alone = (self.last - self.first) ** 2 / float(weights @ lever**2)
+        return alone <= MOSTLY_ASSUMED**2 * variance or abs(change) > _NORMAL * math.sqrt(variance)
 
     def at(self, hours: float) -> tuple[float, float]:
         """Expectation and variance."""
@@ -156,19 +181,22 @@ class Standing:
             return None
         corrected = {t.number: found for t in self._trials if (found := self.corrected(t)) is not None}
         shifts = [abs(curve.change(self.clock[number], curve.first)[0]) for number in corrected]
-        levels = {}
+        levels: dict[Level, Estimate | None] = {}
         for level in self._spec.workload.levels:
             of_level = self._curve(lambda trial, level=level: level_reading(trial, level))
             if of_level is not None and of_level.last > of_level.first:
-                levels[level] = _exponential(*of_level.change(of_level.last, of_level.first))
+                change = _exponential(*of_level.change(of_level.last, of_level.first))
+                levels[level] = change if of_level.tells_of_drift else None
         return Drift(
             repeats=len(self._repeated),
             hours=curve.last - curve.first,
             change=_exponential(*curve.change(curve.last, curve.first)),
-            launch_spread=math.sqrt(curve.launch_variance),
+            launch_spread=math.sqrt(curve.launch_variance) if curve.tells_of_launches else None,
             levels=levels,
             corrected=corrected,
             largest=math.expm1(max(shifts, default=0.0)),
+            told=curve.tells_of_drift,
+            window=math.expm1(_NORMAL * curve.window),
         )
 
     def _against(self, trial: TrialResult) -> tuple[float, float] | None:

@@ -25,18 +25,18 @@ DRAWS = 2_000
 def untried_values(space: SearchSpace, trials: Sequence[TrialResult]) -> tuple[Untried, ...]:
     """Of a list every value; of a range its levels (moves.py), where no other value was tried in place of one."""
     served = [settings(space, trial.configuration) for trial in trials if trial.state in _SERVED]
-    died = [settings(space, trial.configuration) for trial in trials if trial.state is TrialState.INFEASIBLE]
+    begun = [settings(space, trial.configuration) for trial in trials if _was_launched(trial)]
     found = []
     for parameter in space.parameters:
         seen = {held[parameter.name] for held in served}
         missing = [word for word in map(show_value, levels(parameter.domain)) if word not in seen]
-        crashed = {held[parameter.name] for held in died}
+        launched = {held[parameter.name] for held in begun}
         if missing:
             found.append(
                 Untried(
                     parameter.name,
-                    tuple(word for word in missing if word not in crashed),
-                    tuple(word for word in missing if word in crashed),
+                    tuple(word for word in missing if word not in launched),
+                    tuple(word for word in missing if word in launched),
                 )
             )
     return tuple(found)
@@ -59,6 +59,11 @@ def untried_pairs(space: SearchSpace, trials: Sequence[TrialResult]) -> tuple[st
         for left, right in possible
         if (left, right) in missing and left in seen and right in seen and INACTIVE not in (left[1], right[1])
     )
+
+
+def _was_launched(trial: TrialResult) -> bool:
+    """It died of its configuration, or was interrupted after a level or more."""
+    return trial.state is TrialState.INFEASIBLE or bool(trial.measurements)
 
 
 def _pairs(names: Sequence[str], held: Iterable[Settings]) -> dict[tuple[tuple[str, str], tuple[str, str]], None]:

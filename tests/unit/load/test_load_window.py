@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from autotune.domain.stopping import Look
+from autotune.domain.workload import ENDS_FOR_A_BOUND
 from autotune.load.generator import spread_tokens
 from autotune.load.window import Window
 
@@ -169,9 +172,17 @@ def test_where_several_requests_have_ended_the_time_closes_the_window_at_the_las
     window = looked_at(10, seconds=6.5)
     assert serve(window, *(float(stamp) for stamp in range(2, 9)))
     assert window.bounds == (1.0, 7.0)
-    window = looked_at(10, seconds=5.5)
-    assert serve(window, *(float(stamp) for stamp in range(2, 8)))
-    assert window.bounds == (1.0, 7.0)
+
+
+@pytest.mark.parametrize("inside_by_then", range(10))
+def test_a_window_that_outlasts_its_time_holds_few_enough_ends_to_be_marked(inside_by_then: int) -> None:
+    window = looked_at(20, seconds=inside_by_then + 0.5)
+    ends = [float(stamp) for stamp in range(2, inside_by_then + 3)]
+    assert serve(window, *ends)
+    assert window.bounds is not None
+    closed = window.bounds[1]
+    assert closed <= 1.0 + inside_by_then + 0.5 or sum(end <= closed for end in ends) < ENDS_FOR_A_BOUND
+    assert closed == (ends[-1] if len(ends) < ENDS_FOR_A_BOUND else ends[-2])
 
 
 def test_ends_before_a_later_opening_do_not_count_as_lying_inside() -> None:

@@ -94,6 +94,28 @@ def test_the_best_is_what_the_confirmation_settled_on() -> None:
     assert undecided.number == 9
 
 
+def test_a_drift_that_the_repeats_cannot_tell_of_has_no_figure() -> None:
+    dim = replace(
+        FALLING,
+        change=estimate(1.001, 0.024),
+        launch_spread=None,
+        levels={1: None},
+        largest=0.001,
+        told=False,
+        window=0.1,
+    )
+    said = terminal_report(study(drift=dim))
+    assert (
+        "Whether the node drifted cannot be told over 3.0 h (baseline measured 5 times): a measurement of the" in said
+    )
+    assert "is uncertain by ± 10.0 % itself; scores are corrected by 0.1 % at most" in said
+    assert "How much launches of the baseline differ cannot be told." in said
+    assert "2.4" not in said
+    assert "| 1 | - |" in markdown_report(study(drift=dim))
+    data = summary(study(drift=dim), run_dir="runs/x")["drift"]
+    assert (data["told"], data["launch_spread"], data["levels"]) == (False, None, {"1": None})
+
+
 def test_the_best_goes_by_corrected_scores_where_drift_is_known() -> None:
     corrected = {0: estimate(333.0), 5: estimate(390.0), 7: estimate(370.0), 9: estimate(360.0)}
     best = study(drift=replace(FALLING, corrected=corrected)).best

@@ -3,9 +3,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from builders import configuration, provenance, score, spec, trial
+from builders import configuration, estimate, provenance, score, spec, trial
 
 from autotune.domain.trial import Origin, TrialResult, TrialState
 from autotune.scoring.trials.drift import Curve, Repeat, Standing, study_clock
@@ -50,6 +51,32 @@ def test_repeats_that_agree_show_no_drift_and_leave_scores_nearly_as_they_are() 
     change, variance = found.change(found.last, found.first)
     assert abs(change) < 0.002
     assert abs(change) < 1.96 * math.sqrt(variance)
+
+
+@pytest.mark.parametrize(("window", "is_told"), [(0.003, True), (0.01, True), (0.05, False), (0.3, False)])
+def test_where_the_windows_are_wide_neither_drift_nor_launches_are_told_of(window: float, is_told: bool) -> None:
+    found = curve([0.0, window, -0.7 * window], [0.0, 0.15, 0.3], window)
+    assert found.tells_of_drift is is_told
+    assert found.tells_of_launches is is_told
+
+
+def test_a_drift_or_luck_that_is_large_is_told_of_beside_any_window() -> None:
+    assert curve([-0.3 * place for place in range(6)], window=0.05).tells_of_drift
+    assert curve([0.0, 0.05, -0.04, 0.06, -0.05, 0.04], window=0.02).tells_of_launches
+
+
+def test_a_level_that_tells_of_no_drift_has_no_figure_for_it() -> None:
+    trials = [
+        replace(
+            one,
+            measurements=(one.measurements[0], replace(one.measurements[1], output_throughput=estimate(300.0, 60.0))),
+        )
+        for one in study(("b", 1.0), ("t", 1.05), ("b", 1.0), ("b", 1.0))
+    ]
+    drift = Standing(SPEC, trials).drift()
+    assert drift is not None
+    assert drift.levels[1] is not None
+    assert drift.levels[10] is None
 
 
 def test_a_steady_drift_is_followed_and_its_interval_holds_it() -> None:

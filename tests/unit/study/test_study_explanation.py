@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from builders import measurement
 from made_up_node import BASELINE, KNOWN_GOOD, SPECULATION, Node, failed, parameter, result, run, space_of, spec_of
 
 from autotune.domain.configuration import Configuration
@@ -29,12 +30,16 @@ def ended() -> tuple[TrialResult, ...]:
     return tuple(node.results)
 
 
-def test_values_that_no_trial_had_are_told_from_those_that_only_crashed() -> None:
-    trials = [result(0, BASELINE, 1.0), failed(1, BASELINE.replace(attn="triton"), TrialState.INFEASIBLE)]
+def test_values_that_no_trial_had_are_told_from_those_that_only_crashed_or_were_interrupted() -> None:
+    cut_off = replace(failed(2, BASELINE.replace(graph=64), TrialState.INTERRUPTED), measurements=(measurement(1),))
+    before_its_launch = failed(3, BASELINE.replace(graph=32), TrialState.INTERRUPTED)
+    died = failed(1, BASELINE.replace(attn="triton"), TrialState.INFEASIBLE)
+    trials = [result(0, BASELINE, 1.0), died, cut_off, before_its_launch]
     untried = {one.parameter: one for one in untried_values(SPECULATION, trials)}
     assert untried["attn"].values == ("trtllm",)
-    assert untried["attn"].crashed == ("triton",)
-    assert untried["graph"].values == ("32", "64", "256")
+    assert untried["attn"].unfinished == ("triton",)
+    assert untried["graph"].values == ("32", "256")
+    assert untried["graph"].unfinished == ("64",)
     assert untried["v2"].values == ("true", "false")
 
 
