@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autotune.domain.configuration import Configuration
 from autotune.domain.level import Rate, label
@@ -23,27 +25,28 @@ def nccl_table(result: StudyResult) -> str:
 
 def nccl_rows(result: StudyResult) -> Table:
     """A row for each trial with a proof. Trials that differ in NCCL's settings alone stand together, and the places
-    count among them: by the time of the smallest message, which decoding sends most, and by the score."""
+    count among their settings: by the time of the smallest message, which decoding of one stream sends, and by the
+    score. Settings that are not told apart share a place. The middle size is about what a full batch sends."""
     proven = [trial for trial in result.trials if _sizes(trial)]
-    sizes = [size for trial in proven for size in _sizes(trial)]
+    sizes = sorted({size for trial in proven for size in _sizes(trial)})
     if not sizes:
         return Table((), ())
-    ends = (min(sizes), max(sizes))
+    shown = tuple(dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1])))
     levels = result.spec.workload.levels
     groups: dict[Configuration, list[TrialResult]] = {}
     for trial in proven:
         groups.setdefault(_others(trial.configuration), []).append(trial)
     rows = []
     for shared, trials in groups.items():
-        by_probe = _places([_negative(_time(trial, ends[0])) for trial in trials])
-        by_score = _places([trial.score.estimate.value if trial.score is not None else None for trial in trials])
+        by_probe = _places([_speed(trial, sizes[0]) for trial in trials])
+        by_score = _places([_scored(trial) for trial in trials])
         for trial, probe_place, score_place in zip(trials, by_probe, by_score, strict=True):
             rows.append(
                 (
                     str(trial.number),
                     setting(trial),
-                    *(number(_time(trial, size)) for size in ends),
-                    trial.proof.get(_CHOSEN + str(ends[0]), MISSING),
+                    *(number(_time(trial, size)) for size in shown),
+                    trial.proof.get(_CHOSEN + str(sizes[0]), MISSING),
                     trial.proof.get("via", MISSING),
                     probe_place,
                     *(level_figure(trial.at(level)) for level in levels),
@@ -54,12 +57,13 @@ def nccl_rows(result: StudyResult) -> Table:
             )
     header = (
         *("trial", "NCCL"),
-        *(f"µs at {_size_text(size)}" for size in ends),
-        *(f"chosen at {_size_text(ends[0])}", "via", "place (probe)"),
+        *(f"µs at {_size_text(size)}" for size in shown),
+        *(f"chosen at {_size_text(sizes[0])}", "via", "place (probe)"),
         *(f"{label(level)} {'goodput' if isinstance(level, Rate) else 'tok/s'}" for level in levels),
         *("score", "place (serving)", "other settings"),
     )
-    return Table(header, tuple(rows), frozenset({0, 2, 3, *range(6, 9 + len(levels))}))
+    words = {header.index(name) for name in header if name in ("NCCL", "via", "other settings") or "chosen" in name}
+    return Table(header, tuple(rows), frozenset(range(len(header))) - words)
 
 
 def setting(trial: TrialResult) -> str:
@@ -77,21 +81,44 @@ def _sizes(trial: TrialResult) -> list[int]:
     return [int(word) for word in words if word.isdecimal()]
 
 
-def _time(trial: TrialResult, size: int) -> float | None:
-    word = trial.proof.get(_TIME + str(size))
+def _time(trial: TrialResult, size: int, which: str = "") -> float | None:
+    word = trial.proof.get(f"{_TIME}{size}{which}")
     return None if word is None else float(word)
 
 
-def _negative(value: float | None) -> float | None:
-    return None if value is None else -value
+def _speed(trial: TrialResult, size: int) -> _Placed | None:
+    """Higher is better; the batches from the 10th to the 90th percentile."""
+    median, quick, slow = (_time(trial, size, which) for which in ("", ".p10", ".p90"))
+    if median is None:
+        return None
+    return _Placed(setting(trial), -median, 0.0 if quick is None or slow is None else (slow - quick) / 2)
 
 
-def _places(values: Sequence[float | None]) -> list[str]:
-    """1 for the highest; equal values share a place, and what is missing has none. One alone has no place either."""
-    known = [value for value in values if value is not None]
+def _scored(trial: TrialResult) -> _Placed | None:
+    if trial.score is None:
+        return None
+    return _Placed(setting(trial), trial.score.estimate.value, trial.score.estimate.half_width or 0.0)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    setting: str
+    value: float
+    half_width: float
+
+    def is_clearly_above(self, other: _Placed) -> bool:
+        return self.value - other.value > math.hypot(self.half_width, other.half_width)
+
+
+def _places(found: Sequence[_Placed | None]) -> list[str]:
+    """1 and how many settings are clearly above; what is missing has no place. One setting alone has none either."""
+    known = [one for one in found if one is not None]
     if len(known) < 2:
-        return [MISSING for _value in values]
-    return [MISSING if value is None else str(1 + sum(other > value for other in known)) for value in values]
+        return [MISSING for _one in found]
+    return [
+        MISSING if one is None else str(1 + len({other.setting for other in known if other.is_clearly_above(one)}))
+        for one in found
+    ]
 
 
 def _size_text(size: int) -> str:

@@ -33,6 +33,29 @@ def test_the_probes_ranking_stands_beside_the_serving_ranking() -> None:
     assert "RING LL x2" in reporting.nccl_table(result)
 
 
+def test_settings_that_are_not_told_apart_share_a_place_and_a_setting_that_ran_twice_counts_once() -> None:
+    spread = {"allreduce_us.8192.p10": "8.9", "allreduce_us.8192.p90": "9.3"}
+    trials = [
+        proven(0, 300.0, 9.0),
+        proven(1, 301.0, 9.1, NCCL_ALGO="allreduce:ring"),
+        proven(2, 250.0, 12.0, NCCL_PROTO="Simple"),
+        proven(3, 302.0, 9.0),
+    ]
+    trials = [replace(one, proof={**one.proof, **spread}) for one in trials]
+    table = nccl_rows(study_result(*trials))
+    places = {row[0]: row[table.header.index("place (probe)")] for row in table.rows}
+    assert places == {"0": "1", "1": "1", "2": "3", "3": "1"}
+
+
+def test_of_many_sizes_the_smallest_the_middle_and_the_largest_are_shown() -> None:
+    one = proven(0, 300.0, 9.0)
+    times = {f"allreduce_us.{2**power}": f"{power}" for power in range(13, 24)}
+    table = nccl_rows(study_result(replace(one, proof={**one.proof, **times})))
+    assert [name for name in table.header if "µs" in name] == ["µs at 8 KiB", "µs at 256 KiB", "µs at 8 MiB"]
+    assert table.rows[0][2:5] == ("13.0", "18.0", "23.0")
+    assert {table.header[column] for column in table.right} >= {"µs at 256 KiB", "score", "place (serving)"}
+
+
 def test_places_count_only_among_trials_that_differ_in_nccl_alone() -> None:
     other = replace(proven(1, 400.0, 9.0), configuration=configuration(cuda_graph_max_bs=512))
     table = nccl_rows(study_result(proven(0, 333.0, 12.0), other))
