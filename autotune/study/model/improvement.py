@@ -22,7 +22,7 @@ from autotune.study.model.observations import observed
 from autotune.study.model.outlook import Outlook, hour_of
 from autotune.study.model.prior import PriorResults, deaths
 from autotune.study.model.slo_chance import SloChance
-from autotune.study.model.trust import trust
+from autotune.study.model.trust import foretellable, trust
 from autotune.study.proposer import Proposer
 
 SHORT_LIST = 100
@@ -40,6 +40,8 @@ PLAINER_BY = 0.1
 """The plainer model is taken where it foretells so much more."""
 COMPARED_EACH_UP_TO, COMPARED_EVERY = 40, 5
 """The two are compared after each trial up to so many, and from then on after every fifth."""
+JUDGED_BY = 4
+"""So many configurations at least that can be foretold. Of one setting changed at a time it takes long to have them."""
 MEMORY = frozenset(
     {
         FailureReason.OUT_OF_MEMORY,
@@ -112,7 +114,7 @@ class GreyBoxProposer:
     def _trusted(self, fitted: Sequence[Observation]) -> GreyBox | None:
         """The model to believe, fitted; None where none foretells anything."""
         self._believed = 0.0
-        if len(fitted) < TRUSTED_FROM:
+        if len(fitted) < TRUSTED_FROM or len({fitted[place].configuration for place in _judges(fitted)}) < JUDGED_BY:
             self._models[0].fit(fitted)
             return self._models[0]
         if len(fitted) < COMPARED_EACH_UP_TO or len(self._ledger.results) % COMPARED_EVERY == 0:
@@ -129,7 +131,7 @@ class GreyBoxProposer:
         return best if found >= TRUSTED_ABOVE else None
 
     def _trust(self, model: GreyBox, fitted: Sequence[Observation]) -> float:
-        whole = [place for place, observation in enumerate(fitted) if not observation.assumed]
+        whole = _judges(fitted)
         seen = np.log(np.array([[fitted[place].throughput[level] for level in self._levels] for place in whole]))
         foretold = model.left_out()[whole]
         alike = [fitted[place].configuration for place in whole]
@@ -224,3 +226,9 @@ class GreyBoxProposer:
         latest = observed[-most // 2 :]
         best = sorted(observed[: -most // 2], key=lambda pair: -pair[1])
         return [*best[: most - len(latest)], *latest]
+
+
+def _judges(fitted: Sequence[Observation]) -> list[int]:
+    """Places of the trials that a model can be judged by."""
+    can_be = foretellable([observation.configuration for observation in fitted])
+    return [place for place in can_be if not fitted[place].assumed]

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from autotune.study.model.likeness import Floats
+from autotune.domain.configuration import Configuration
+from autotune.study.model.likeness import Floats, value_of, values_are_related
 
 FEWEST = 3
 """Different configurations below which nothing can be said."""
@@ -29,3 +30,18 @@ def trust(seen: Floats, foretold: Floats, configurations: Sequence[Hashable]) ->
     others = (means.sum() - means) / (len(means) - 1)
     spread = float(((means - others) ** 2).sum())
     return 1.0 - float(((means - foretold_means) ** 2).sum()) / spread if spread > 0 else None
+
+
+def foretellable(configurations: Sequence[Configuration]) -> list[int]:
+    """Places of those of which every value is related to one of another configuration. Of a word that only one of them
+    has, no model can know anything once that one is left out; to be wrong there is no fault."""
+    different = list(dict.fromkeys(configurations))
+    names = {name for configuration in different for name in configuration}
+    known = {
+        one: all(
+            any(values_are_related(value_of(one, name), value_of(other, name)) for other in different if other != one)
+            for name in names
+        )
+        for one in different
+    }
+    return [place for place, one in enumerate(configurations) if known[one]]
