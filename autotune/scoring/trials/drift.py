@@ -98,6 +98,8 @@ class Curve:
     def tells_of_drift(self) -> bool:
         """From the first repeat to the last, of a straight line through the windows alone; also where it is so large
         that it shows beside any noise."""
+        if self.last <= self.first:
+            return False
         change, variance = self.change(self.last, self.first)
         weights = 1 / np.maximum(self._windows, LEAST_VARIANCE)
         lever = self._hours - np.average(self._hours, weights=weights)

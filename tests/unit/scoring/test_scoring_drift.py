@@ -65,6 +65,14 @@ def test_a_drift_or_luck_that_is_large_is_told_of_beside_any_window() -> None:
     assert curve([0.0, 0.05, -0.04, 0.06, -0.05, 0.04], window=0.02).tells_of_launches
 
 
+def test_repeats_at_one_moment_tell_of_no_drift() -> None:
+    assert not curve([0.0, 0.1], [1.0, 1.0]).tells_of_drift
+    at_once = [replace(one, node_seconds=0.0) for one in study(("b", 1.0), ("b", 1.0))]
+    drift = Standing(SPEC, at_once).drift()
+    assert drift is not None
+    assert not drift.told
+
+
 def test_a_level_that_tells_of_no_drift_has_no_figure_for_it() -> None:
     trials = [
         replace(
