@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -82,6 +83,12 @@ class Estimate:
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def is_clearly_above(self, other: Estimate) -> bool:
+        """The 95 % interval of the difference excludes 0; never where one of them has no interval."""
+        if self.half_width is None or other.half_width is None:
+            return False
+        return self.value - other.value > math.hypot(self.half_width, other.half_width)
 
 
 Interval = tuple[float | None, float | None]

@@ -27,10 +27,11 @@ def trusts(name: str) -> list[float]:
     spec, ledger = recorded(name)
     proposer = GreyBoxProposer(spec, ledger, Sampler(ledger, seed=0))
     observed = [observation for observation, _score in proposer._observed()]
+    judges = proposer._judges(observed)
     found = []
     for model in proposer._models:
         model.fit(observed)
-        found.append(proposer._trust(model, observed))
+        found.append(proposer._trust(model, observed, judges))
     return found
 
 

@@ -133,9 +133,8 @@ def untried_section(result: StudyResult) -> str:
     rows = tuple(
         (one.parameter, ", ".join(one.values) or MISSING, ", ".join(one.unfinished) or MISSING) for one in known.untried
     )
-    parts = (
-        [as_markdown(Table(("parameter", "never launched", "launched, never measured whole"), rows))] if rows else []
-    )
+    header = ("parameter", "never launched", "launched, never measured whole")
+    parts = [as_markdown(Table(header, rows))] if rows else []
     if pairs := known.untried_pairs:
         shown = "\n".join(f"- {escape(pair)}" for pair in pairs[:PAIRS_SHOWN])
         more = f"\n- and {len(pairs) - PAIRS_SHOWN} more" if len(pairs) > PAIRS_SHOWN else ""

@@ -10,7 +10,6 @@ interval of the per-request rate is that of the throughput, in per cent: the req
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -108,7 +107,7 @@ def _best(level: Level, found: list[Point]) -> LevelBest | None:
         return None
     ordered = sorted(found, key=lambda p: (-p.served.value, p.trial.number))
     first, others = ordered[0], ordered[1:]
-    rivals = tuple(p for p in others if not _clearly_above(first.served, p.served))
+    rivals = tuple(p for p in others if not first.served.is_clearly_above(p.served))
     return LevelBest(level, first, rivals, len(others))
 
 
@@ -116,13 +115,7 @@ def _dominates(above: Point, below: Point) -> bool:
     pairs = ((above.each, below.each), (above.served, below.served))
     if any(end.half_width is None for pair in pairs for end in pair):
         return all(high.value > low.value for high, low in pairs)
-    return all(_clearly_above(high, low) for high, low in pairs)
-
-
-def _clearly_above(high: Estimate, low: Estimate) -> bool:
-    if high.half_width is None or low.half_width is None:
-        return False
-    return high.value - low.value > math.hypot(high.half_width, low.half_width)
+    return all(high.is_clearly_above(low) for high, low in pairs)
 
 
 def _as_uncertain_as(known: Estimate, value: float) -> Estimate:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from autotune.domain.configuration import Configuration
 from autotune.domain.level import Rate, label
+from autotune.domain.measurement import Estimate
 from autotune.domain.study import StudyResult
 from autotune.domain.trial import TrialResult, TrialState
 from autotune.reporting.changes import differences_from_baseline
@@ -38,8 +37,8 @@ def nccl_rows(result: StudyResult) -> Table:
         groups.setdefault(_others(trial.configuration), []).append(trial)
     rows = []
     for shared, trials in groups.items():
-        by_probe = _places([_speed(trial, sizes[0]) for trial in trials])
-        by_score = _places([_scored(trial) for trial in trials])
+        by_probe = _places(trials, [_speed(trial, sizes[0]) for trial in trials])
+        by_score = _places(trials, [trial.score.estimate if trial.score is not None else None for trial in trials])
         for trial, probe_place, score_place in zip(trials, by_probe, by_score, strict=True):
             rows.append(
                 (
@@ -86,39 +85,28 @@ def _time(trial: TrialResult, size: int, which: str = "") -> float | None:
     return None if word is None else float(word)
 
 
-def _speed(trial: TrialResult, size: int) -> _Placed | None:
+def _speed(trial: TrialResult, size: int) -> Estimate | None:
     """Higher is better; the batches from the 10th to the 90th percentile."""
     median, quick, slow = (_time(trial, size, which) for which in ("", ".p10", ".p90"))
     if median is None:
         return None
-    return _Placed(setting(trial), -median, 0.0 if quick is None or slow is None else (slow - quick) / 2)
+    return Estimate(-median) if quick is None or slow is None else Estimate(-median, -slow, -quick)
 
 
-def _scored(trial: TrialResult) -> _Placed | None:
-    if trial.score is None:
-        return None
-    return _Placed(setting(trial), trial.score.estimate.value, trial.score.estimate.half_width or 0.0)
-
-
-@dataclass(frozen=True)
-class _Placed:
-    setting: str
-    value: float
-    half_width: float
-
-    def is_clearly_above(self, other: _Placed) -> bool:
-        return self.value - other.value > math.hypot(self.half_width, other.half_width)
-
-
-def _places(found: Sequence[_Placed | None]) -> list[str]:
-    """1 and how many settings are clearly above; what is missing has no place. One setting alone has none either."""
-    known = [one for one in found if one is not None]
+def _places(trials: Sequence[TrialResult], found: Sequence[Estimate | None]) -> list[str]:
+    """1 and how many settings are clearly above; what has no figure has no place. One figure alone has none either."""
+    known = [(setting(trial), _exact(one)) for trial, one in zip(trials, found, strict=True) if one is not None]
     if len(known) < 2:
         return [MISSING for _one in found]
     return [
-        MISSING if one is None else str(1 + len({other.setting for other in known if other.is_clearly_above(one)}))
+        MISSING if one is None else str(1 + len({name for name, other in known if other.is_clearly_above(_exact(one))}))
         for one in found
     ]
+
+
+def _exact(figure: Estimate) -> Estimate:
+    """Without an interval its value decides."""
+    return figure if figure.half_width is not None else Estimate(figure.value, figure.value, figure.value)
 
 
 def _size_text(size: int) -> str:

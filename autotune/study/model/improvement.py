@@ -16,7 +16,7 @@ from autotune.study.model.candidates import Candidates
 from autotune.study.model.feasibility import Death, Feasibility
 from autotune.study.model.goal import Goal
 from autotune.study.model.greybox import GreyBox, Observation, Prediction
-from autotune.study.model.likeness import Floats
+from autotune.study.model.likeness import Floats, Likeness
 from autotune.study.model.node_time import NodeTime
 from autotune.study.model.observations import observed
 from autotune.study.model.outlook import Outlook, hour_of
@@ -65,6 +65,7 @@ class GreyBoxProposer:
         self._goal = Goal(spec.workload, spec.objective)
         self._rng = random.Random(spec.seed + len(ledger.results))
         self._candidates = Candidates(ledger, self._rng)
+        self._likeness = Likeness(spec.space)
         self._points: dict[Configuration, Configuration] = {}
         self._read: dict[int, tuple[TrialResult, Observation | None]] = {}
         plan = spec.plan()
@@ -114,7 +115,8 @@ class GreyBoxProposer:
     def _trusted(self, fitted: Sequence[Observation]) -> GreyBox | None:
         """The model to believe, fitted; None where none foretells anything."""
         self._believed = 0.0
-        if len(fitted) < TRUSTED_FROM or len({fitted[place].configuration for place in _judges(fitted)}) < JUDGED_BY:
+        judges = self._judges(fitted)
+        if len(fitted) < TRUSTED_FROM or len({fitted[place].configuration for place in judges}) < JUDGED_BY:
             self._models[0].fit(fitted)
             return self._models[0]
         if len(fitted) < COMPARED_EACH_UP_TO or len(self._ledger.results) % COMPARED_EVERY == 0:
@@ -124,17 +126,21 @@ class GreyBoxProposer:
         best, found = asked[0], -math.inf
         for model in asked:
             model.fit(fitted)
-            believed = self._trust(model, fitted)
+            believed = self._trust(model, fitted, judges)
             if believed > found + PLAINER_BY:
                 best, found = model, believed
         self._believed, self._taken = found, best
         return best if found >= TRUSTED_ABOVE else None
 
-    def _trust(self, model: GreyBox, fitted: Sequence[Observation]) -> float:
-        whole = _judges(fitted)
-        seen = np.log(np.array([[fitted[place].throughput[level] for level in self._levels] for place in whole]))
-        foretold = model.left_out()[whole]
-        alike = [fitted[place].configuration for place in whole]
+    def _judges(self, fitted: Sequence[Observation]) -> list[int]:
+        """Places of the trials that a model can be judged by."""
+        can_be = foretellable(self._likeness, [observation.configuration for observation in fitted])
+        return [place for place in can_be if not fitted[place].assumed]
+
+    def _trust(self, model: GreyBox, fitted: Sequence[Observation], judges: list[int]) -> float:
+        seen = np.log(np.array([[fitted[place].throughput[level] for level in self._levels] for place in judges]))
+        foretold = model.left_out()[judges]
+        alike = [fitted[place].configuration for place in judges]
         found = trust(self._goal.value(seen), self._goal.value(foretold), alike)
         return 1.0 if found is None else found
 
@@ -226,9 +232,3 @@ class GreyBoxProposer:
         latest = observed[-most // 2 :]
         best = sorted(observed[: -most // 2], key=lambda pair: -pair[1])
         return [*best[: most - len(latest)], *latest]
-
-
-def _judges(fitted: Sequence[Observation]) -> list[int]:
-    """Places of the trials that a model can be judged by."""
-    can_be = foretellable([observation.configuration for observation in fitted])
-    return [place for place in can_be if not fitted[place].assumed]

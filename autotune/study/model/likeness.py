@@ -77,16 +77,6 @@ class Likeness:
             self._tables[index] = np.array(pairs, dtype=np.float64)
 
 
-def value_of(configuration: Configuration, name: str) -> Value | str:
-    """Being inactive is a value too."""
-    return configuration.get(name, _ABSENT)
-
-
-def values_are_related(left: Value | str, right: Value | str) -> bool:
-    """Whether anything seen of one tells of the other."""
-    return (type(left) is type(right) and left == right) or (_positive(left) and _positive(right))
-
-
 def _alike(left: Value | str, right: Value | str, same: bool, step: float) -> float:
     if same:
         return 1.0

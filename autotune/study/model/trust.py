@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from autotune.domain.configuration import Configuration
-from autotune.study.model.likeness import Floats, value_of, values_are_related
+from autotune.study.model.likeness import Floats, Likeness
 
 FEWEST = 3
 """Different configurations below which nothing can be said."""
@@ -32,16 +32,12 @@ def trust(seen: Floats, foretold: Floats, configurations: Sequence[Hashable]) ->
     return 1.0 - float(((means - foretold_means) ** 2).sum()) / spread if spread > 0 else None
 
 
-def foretellable(configurations: Sequence[Configuration]) -> list[int]:
-    """Places of those of which every value is related to one of another configuration. Of a word that only one of them
-    has, no model can know anything once that one is left out; to be wrong there is no fault."""
+def foretellable(likeness: Likeness, configurations: Sequence[Configuration]) -> list[int]:
+    """Places of those of which every value is like one of another configuration. Of a word that only one of them has
+    no model can know anything once that one is left out; to be wrong there is no fault."""
     different = list(dict.fromkeys(configurations))
-    names = {name for configuration in different for name in configuration}
-    known = {
-        one: all(
-            any(values_are_related(value_of(one, name), value_of(other, name)) for other in different if other != one)
-            for name in names
-        )
-        for one in different
-    }
+    codes = likeness.code(different)
+    alike = likeness.alike(codes, codes) > 0
+    alike[:, range(len(different)), range(len(different))] = False
+    known = dict(zip(different, np.asarray(alike.any(axis=2).all(axis=0)), strict=True))
     return [place for place, one in enumerate(configurations) if known[one]]

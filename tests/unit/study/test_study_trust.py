@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from made_up_throughput import LEVELS, SPACE, candidates, observation
 
-from autotune.domain.configuration import Configuration
+from autotune.domain.configuration import Configuration, Value
 from autotune.domain.measurement import Objective
+from autotune.domain.space import Parameter, SearchSpace, Values
 from autotune.domain.workload import Workload
 from autotune.study.model.goal import Goal
 from autotune.study.model.greybox import GreyBox, Observation
+from autotune.study.model.likeness import Likeness
 from autotune.study.model.trust import foretellable, trust
 
 SEVENTEEN = candidates()[::6]
@@ -84,16 +86,22 @@ def test_a_configuration_is_not_foretold_by_its_own_replicates():
     assert judged([*drawn, *drawn, *drawn]) < 0.2
 
 
+def likeness_of(**values: tuple[Value, ...]) -> Likeness:
+    return Likeness(SearchSpace(tuple(Parameter(name, Values(choices)) for name, choices in values.items())))
+
+
 def test_what_only_one_configuration_has_cannot_be_foretold_unless_it_lies_among_numbers() -> None:
+    likeness = likeness_of(proto=(None, "LL"), algo=("ring",), size=(8, 16, 64), cuda=(True, False))
     base = Configuration({"proto": None, "algo": "ring", "size": 8, "cuda": True})
     words = [base.replace(proto="LL"), base.replace(cuda=False)]
     number = base.replace(size=64)
-    assert foretellable([base, *words, number, base]) == [0, 3, 4]
-    assert foretellable([base, *words, number, words[0].replace(size=16)]) == [0, 1, 3, 4]
+    assert foretellable(likeness, [base, *words, number, base]) == [0, 3, 4]
+    assert foretellable(likeness, [base, *words, number, words[0].replace(size=16)]) == [0, 1, 3, 4]
 
 
 def test_one_number_beside_words_cannot_be_foretold_nor_can_a_parameter_that_is_missing_once() -> None:
+    likeness = likeness_of(p2p_disable=(None, 1), steps=(3, 4))
     off = Configuration({"p2p_disable": None, "steps": 3})
-    assert foretellable([off, off.replace(steps=4), off.replace(p2p_disable=1)]) == [0, 1]
-    assert foretellable([off, off.replace(steps=4), off.without("steps")]) == [0, 1]
-    assert foretellable([]) == []
+    assert foretellable(likeness, [off, off.replace(steps=4), off.replace(p2p_disable=1)]) == [0, 1]
+    assert foretellable(likeness, [off, off.replace(steps=4), off.without("steps")]) == [0, 1]
+    assert foretellable(likeness, []) == []
